@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 
+#include "check.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -302,14 +303,6 @@ int main(int argc, char **argv)
  * crash NOTES -                     only emits
  */
 #include <trace.h>
-
-#define CHECK(condition)                                                  \
-    do {                                                                  \
-        if (!(condition)) {                                               \
-            printf("line %d: not so: %s\n", __LINE__, #condition);        \
-            exit(EXIT_FAILURE);                                           \
-        }                                                                 \
-    } while (0)
 
 enum { THREADS = 3, EVENTS_A_PAUSE = 20 };
 

@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 
+#include "check.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,14 +28,6 @@
  * exec_watcher PROGRAM
  */
 #include <trace.h>
-
-#define CHECK(condition)                                                  \
-    do {                                                                  \
-        if (!(condition)) {                                               \
-            printf("line %d: not so: %s\n", __LINE__, #condition);        \
-            exit(EXIT_FAILURE);                                           \
-        }                                                                 \
-    } while (0)
 
 int main(int argc, char **argv)
 {
@@ -94,14 +87,6 @@ int main(int argc, char **argv)
  * "after N", the events of a child after its new name, and of processes that are none of these; and "lost N".
  */
 #include <trace.h>
-
-#define CHECK(condition)                                                  \
-    do {                                                                  \
-        if (!(condition)) {                                               \
-            printf("line %d: not so: %s\n", __LINE__, #condition);        \
-            exit(EXIT_FAILURE);                                           \
-        }                                                                 \
-    } while (0)
 
 enum { MOST_PIDS = 1 << 22 };
 

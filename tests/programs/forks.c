@@ -17,6 +17,18 @@
 #include <unistd.h>
 #include <linux/sched.h>
 
+/* Makes children one after the other, which do nothing. */
+static inline void make_children(int count)
+{
+    for (int made = 0; made < count; made++) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(0);
+        if (child < 0 || waitpid(child, NULL, 0) != child)
+            exit(EXIT_FAILURE);
+    }
+}
+
 #ifdef PROGRAM_offspring
 /*
  * Makes children one after the other, each of which runs another program, and sends itself a signal
@@ -246,17 +258,6 @@ int main(int argc, char **argv)
  */
 #include <trace.h>
 
-static void make_children(int count)
-{
-    for (int made = 0; made < count; made++) {
-        pid_t child = fork();
-        if (child == 0)
-            _exit(0);
-        if (child < 0 || waitpid(child, NULL, 0) != child)
-            exit(EXIT_FAILURE);
-    }
-}
-
 int main(void)
 {
     trace_attr_t attributes;
@@ -298,17 +299,6 @@ int main(void)
  * makes 20,000, says "some", makes 40,000 more, says "more", and says "done" when its input ends.
  */
 #include <trace.h>
-
-static void make_children(int count)
-{
-    for (int made = 0; made < count; made++) {
-        pid_t child = fork();
-        if (child == 0)
-            _exit(0);
-        if (child < 0 || waitpid(child, NULL, 0) != child)
-            exit(EXIT_FAILURE);
-    }
-}
 
 static void say(const char *word)
 {

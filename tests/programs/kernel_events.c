@@ -5,6 +5,7 @@
  * kernel_events [withlog FILE | off]: with a log, the log's events are checked; "off": there must be none.
  */
 #define _POSIX_C_SOURCE 200809L
+#include "check.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <trace.h>
-
-#define CHECK(condition)                                                  \
-    do {                                                                  \
-        if (!(condition)) {                                               \
-            printf("line %d: not so: %s\n", __LINE__, #condition);        \
-            exit(EXIT_FAILURE);                                           \
-        }                                                                 \
-    } while (0)
 
 enum { CHILDREN = 5, SLEEPS = 40 };
 

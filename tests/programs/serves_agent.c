@@ -3,6 +3,7 @@
  */
 #define _GNU_SOURCE
 
+#include "check.h"
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,15 +56,6 @@ int main(void)
  * that are later than that; and of what the events say of other processes, how much is shown and how much is not:
  * "others N", "masked N". Then it goes on until its input ends.
  */
-#define CHECK(condition)                                                  \
-    do {                                                                  \
-        if (!(condition)) {                                               \
-            printf("line %d: not so: %s\n", __LINE__, #condition);        \
-            fflush(stdout);                                               \
-            exit(EXIT_FAILURE);                                           \
-        }                                                                 \
-    } while (0)
-
 static trace_id_t trid;
 static long others, masked;
 
@@ -156,14 +148,6 @@ int main(void)
  *
  * chosen_calls [chosen]
  */
-#define CHECK(condition)                                                  \
-    do {                                                                  \
-        if (!(condition)) {                                               \
-            printf("line %d: not so: %s\n", __LINE__, #condition);        \
-            exit(EXIT_FAILURE);                                           \
-        }                                                                 \
-    } while (0)
-
 int main(int argc, char **argv)
 {
     trace_attr_t attributes;

@@ -3,6 +3,7 @@
  * ends with a line that names what was wrong otherwise.
  */
 #define _POSIX_C_SOURCE 200809L
+#include "check.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,14 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <trace.h>
-
-#define CHECK(condition)                                                  \
-    do {                                                                  \
-        if (!(condition)) {                                               \
-            printf("line %d: not so: %s\n", __LINE__, #condition);        \
-            exit(EXIT_FAILURE);                                           \
-        }                                                                 \
-    } while (0)
 
 static struct posix_trace_event_info info;
 static char data[512];

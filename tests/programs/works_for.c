@@ -7,7 +7,7 @@
  *
  * Prints a line for each change, "set TID FROM UNTIL TRACE SPAN": it was made between these two moments.
  */
-#include "handshake.h"
+#include "otel.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -15,11 +15,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-
-struct record {
-    uint8_t trace_id[16], span_id[8], valid, flags;
-    uint16_t attrs_data_size;
-} __attribute__((packed, aligned(8)));
 
 #ifdef LIBRARY
 __attribute__((visibility("default"))) __thread struct record *otel_thread_ctx_v1;
@@ -196,33 +191,6 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* As the process context is published (OTEP 4719): a header, and an attribute in protobuf. */
-static void publish(void)
-{
-    static const char key[] = "threadlocal.schema_version", schema[] = "tlsdesc_v1_dev";
-    static char payload[256];
-    int length = (int)strlen(schema), size;
-    int file = memfd_create("OTEL_CTX", 0);
-    struct {
-        char signature[8];
-        uint32_t version, size;
-        uint64_t published_at;
-        char *payload;
-    } *header;
-
-    must("memfd", file < 0 || ftruncate(file, 4096) ? errno : 0);
-    header = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    must("mmap", header == MAP_FAILED ? errno : 0);
-    close(file);
-    size = sprintf(payload, "\x0a%c\x0a%c%s\x12%c\x0a%c%s", (char)(2 + sizeof key - 1 + 4 + length),
-                   (char)(sizeof key - 1), key, (char)(length + 2), (char)length, schema);
-    header->version = 2;
-    header->size = (uint32_t)size;
-    header->published_at = 1;
-    header->payload = payload;
-    memcpy(header->signature, "OTEL_CTX", 8);
-}
-
 /* Until the tracer has seen what is published. */
 static void wait_to_be_seen(void)
 {
@@ -291,7 +259,7 @@ int main(int argc, char **argv)
     pthread_barrier_wait(&loaded);
     for (intptr_t nr = 1; nr < THREADS; nr++)
         must("thread", pthread_create(&threads[nr], NULL, work, (void *)nr));
-    publish();
+    publish("tlsdesc_v1_dev");
     wait_to_be_seen();
     mark(0, 0);
     pthread_barrier_wait(&published);

@@ -285,7 +285,7 @@ fn on_a_disk() -> anyhow::Result<tempfile::TempDir> {
     tempfile::tempdir_in(".").context("no folder on a disk")
 }
 
-/// A run of `direct.c` on a file of `blocks` times 64 KiB, and what it said.
+/// A run of `direct` on a file of `blocks` times 64 KiB, and what it said.
 fn direct(blocks: u32) -> anyhow::Result<(i32, Trace, Vec<String>)> {
     let folder = on_a_disk()?;
     let file = folder.path().join("file");

@@ -11,7 +11,7 @@ use tests::tracer::Tracer;
 
 const ROUNDS: usize = 1000;
 
-/// The timeline of `family.c`, from before its first round until after its last.
+/// The timeline of `family`, from before its first round until after its last.
 fn timeline() -> anyhow::Result<Vec<Event>> {
     let folder = tempfile::tempdir()?;
     let program = dist::compile("family", folder.path())?;

@@ -100,7 +100,7 @@ impl Drop for Nodes {
     }
 }
 
-/// A program of `queue.c` that waits for its start.
+/// A program of `queue` that waits for its start.
 struct Reader {
     target: Target,
     threads: BTreeSet<i64>,

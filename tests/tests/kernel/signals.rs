@@ -18,7 +18,7 @@ struct Run {
     events: Vec<Event>,
 }
 
-/// A run of `signals.c`, with what it said and what was traced.
+/// A run of `signals`, with what it said and what was traced.
 fn run() -> anyhow::Result<Run> {
     let folder = tempfile::tempdir()?;
     let program = dist::compile("signals", folder.path())?;

@@ -18,7 +18,7 @@ fn is_switch(event: &Event) -> bool {
     event.is_system("switch_out") || event.is_system("switch_in")
 }
 
-/// The program of `switches.c`, and its threads but for the main one.
+/// The program of `switches`, and its threads but for the main one.
 fn start(folder: &tempfile::TempDir, arguments: &[&str]) -> anyhow::Result<(Target, Vec<i32>)> {
     let program = dist::compile("switches", folder.path())?;
     let (target, said) = Target::start(Command::new(program).args(arguments))?;

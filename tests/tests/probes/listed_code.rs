@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, sleep};
@@ -63,6 +63,21 @@ const HOT: &str =
     const end = Date.now() + 1000; let t = 0;
     while (Date.now() < end) t += hotOuter(20000);
     console.log(process.pid);";
+
+/// Runs the script by node, which lists its code in this way, and samples it. Returns the log, and
+/// what node has printed.
+fn sampled_node(folder: &Path, listing: &str) -> (PathBuf, String) {
+    let (script, log) = (folder.join("a.js"), folder.join("log"));
+    fs::write(&script, HOT).unwrap();
+    let mut tool = Command::new(dist::tracer_user().unwrap());
+    tool.args(["run", "--sample", "499", "--stack", "user"]);
+    tool.args(["--stack-for", "none", "--log"]).arg(&log);
+    tool.args(["--", "node", listing, "--interpreted-frames-native-stack"]);
+    // It writes a log of its own where it is.
+    tool.arg(&script).current_dir(folder);
+    let printed = command::text(&mut tool).unwrap();
+    (log, printed)
+}
 
 fn compile_generates(folder: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/generates.c");
@@ -196,18 +211,7 @@ fn functions_of_node_have_the_names_that_it_writes_down_with_times() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (script, log) = (folder.path().join("a.js"), folder.path().join("log"));
-    fs::write(&script, HOT).unwrap();
-    let mut tool = Command::new(dist::tracer_user().unwrap());
-    tool.args(["run", "--sample", "499", "--stack", "user"]);
-    tool.args(["--stack-for", "none", "--log"]).arg(&log);
-    tool.args([
-        "--",
-        "node",
-        "--perf-prof",
-        "--interpreted-frames-native-stack",
-    ]);
-    command::text(tool.arg(&script).current_dir(folder.path())).unwrap();
+    let (log, _) = sampled_node(folder.path(), "--perf-prof");
     let text = read(&log);
     let hot = text.matches("hotInner ").count();
     assert!(hot > 50, "{hot}: {text}");
@@ -307,25 +311,7 @@ fn functions_of_node_have_the_names_of_its_list_in_a_log_too() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (script, log) = (folder.path().join("a.js"), folder.path().join("log"));
-    fs::write(&script, HOT).unwrap();
-    let mut tool = Command::new(dist::tracer_user().unwrap());
-    tool.args([
-        "run",
-        "--sample",
-        "499",
-        "--stack",
-        "user",
-        "--stack-for",
-        "none",
-    ]);
-    tool.arg("--log")
-        .arg(&log)
-        .args(["--", "node", "--perf-basic-prof"]);
-    tool.arg("--interpreted-frames-native-stack").arg(&script);
-    // It writes a log of its own where it is.
-    tool.current_dir(folder.path());
-    let pid = command::text(&mut tool).unwrap();
+    let (log, pid) = sampled_node(folder.path(), "--perf-basic-prof");
     let list = fs::read_to_string(format!("/tmp/perf-{}.map", pid.trim())).unwrap();
     let listed: Vec<(u64, u64, &str)> = list
         .lines()

@@ -411,7 +411,7 @@ fn the_probes_that_are_listed_are_those_that_readelf_and_nm_find() {
     }
 }
 
-/// The program of `nested.c`, traced with these probes from before it begins until it has ended;
+/// The program of `nested`, traced with these probes from before it begins until it has ended;
 /// what it said, the trace, and how long the tracer took to end.
 fn nested(
     rounds_and_depth: [&str; 2],

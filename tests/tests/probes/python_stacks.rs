@@ -115,6 +115,29 @@ fn recorded(lines: &str) -> BTreeMap<i64, (Vec<String>, String)> {
     stacks.collect()
 }
 
+/// Lets programs run to their ends while their calls are recorded, of which none is lost. Returns
+/// the lines.
+fn traced(mut targets: Vec<Target>) -> String {
+    let pids = targets.iter().map(|target| target.pid().to_string());
+    let options = [&STACKS[..], &["--syscalls", "fadvise64"]].concat();
+    let options = options.into_iter().map(str::to_owned).chain(pids);
+    let mut tracer = Tracer::start("attach", options).unwrap();
+    tracer
+        .wait_for(|event| event.is_system("thread_state"))
+        .unwrap();
+    for target in &mut targets {
+        target.go().unwrap();
+    }
+    for target in targets {
+        target.wait_until_done().unwrap();
+        target.end().unwrap();
+    }
+    let trace = tracer.finish().unwrap();
+    assert_eq!(trace.summary().unwrap().all_lost(), 0);
+    let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
+    lines.join("\n")
+}
+
 /// Compares what was recorded with what was said.
 fn compare(truth: &Path, lines: &str, what: &str) {
     let recorded = recorded(lines);
@@ -143,31 +166,10 @@ fn frames_are_those_that_python_says_in_each_version() {
     assert!(!interpreters.is_empty());
     let truth = |index: usize| folder.path().join(index.to_string());
     let targets = interpreters.iter().enumerate();
-    let mut targets: Vec<_> = targets
+    let targets: Vec<_> = targets
         .map(|(index, interpreter)| say(interpreter, &truth(index), index))
         .collect();
-    let pids: Vec<_> = targets
-        .iter()
-        .map(|target| target.pid().to_string())
-        .collect();
-    let options = [&STACKS[..], &["--syscalls", "fadvise64"]].concat();
-    let options = options.into_iter().map(str::to_owned).chain(pids);
-    let tracer = Tracer::start("attach", options);
-    let mut tracer = tracer.unwrap();
-    tracer
-        .wait_for(|event| event.is_system("thread_state"))
-        .unwrap();
-    for target in &mut targets {
-        target.go().unwrap();
-    }
-    for target in targets {
-        target.wait_until_done().unwrap();
-        target.end().unwrap();
-    }
-    let trace = tracer.finish().unwrap();
-    assert_eq!(trace.summary().unwrap().all_lost(), 0);
-    let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
-    let lines = lines.join("\n");
+    let lines = traced(targets);
     for (index, interpreter) in interpreters.iter().enumerate() {
         compare(&truth(index), &lines, &interpreter.display().to_string());
     }
@@ -184,18 +186,8 @@ fn a_program_of_another_name_with_an_interpreter_in_it_has_its_frames() {
     fs::copy(OF_DISTRIBUTION, &program).unwrap();
     let mut says = Command::new(&program);
     says.env("PYTHONHOME", "/usr").arg(source("says.py"));
-    let (mut target, _) = Target::start(says.arg(&truth).arg("0")).unwrap();
-    let options = [&STACKS[..], &["--syscalls", "fadvise64"]].concat();
-    let mut tracer = Tracer::attach(target.pid(), &options).unwrap();
-    tracer
-        .wait_for(|event| event.is_system("thread_state"))
-        .unwrap();
-    target.go().unwrap();
-    target.wait_until_done().unwrap();
-    target.end().unwrap();
-    let trace = tracer.finish().unwrap();
-    let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
-    compare(&truth, &lines.join("\n"), "worker");
+    let (target, _) = Target::start(says.arg(&truth).arg("0")).unwrap();
+    compare(&truth, &traced(vec![target]), "worker");
 }
 
 #[test]
@@ -210,18 +202,8 @@ fn frames_of_an_interpreter_within_another_are_its_own_or_said_to_be_unknown() {
         let truth = folder.path().join(index.to_string());
         let mut says = Command::new(interpreter);
         says.arg(source("says_within.py")).arg(&truth).arg("0");
-        let (mut target, _) = Target::start(&mut says).unwrap();
-        let options = [&STACKS[..], &["--syscalls", "fadvise64"]].concat();
-        let mut tracer = Tracer::attach(target.pid(), &options).unwrap();
-        tracer
-            .wait_for(|event| event.is_system("thread_state"))
-            .unwrap();
-        target.go().unwrap();
-        target.wait_until_done().unwrap();
-        target.end().unwrap();
-        let trace = tracer.finish().unwrap();
-        let lines: Vec<_> = trace.lines().unwrap().map(Result::unwrap).collect();
-        let recorded = recorded(&lines.join("\n"));
+        let (target, _) = Target::start(&mut says).unwrap();
+        let recorded = recorded(&traced(vec![target]));
         let said = said(&truth);
         // Before 3.13 the maker of an interpreter is taken for the thread that runs it.
         let calls = if minor(interpreter) < Some(13) { 5 } else { 7 };

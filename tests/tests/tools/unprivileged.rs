@@ -56,7 +56,7 @@ fn a_program_with_the_library_inside_is_traced_like_any_other() {
     assert_eq!(flood.count(), 20_000);
 }
 
-/// Runs `burst.c`, which runs itself twice, under `tracer-user run`, without rights.
+/// Runs `burst`, which runs itself twice, under `tracer-user run`, without rights.
 fn run_burst(events: &str) -> anyhow::Result<Trace> {
     let folder = tempfile::tempdir()?;
     let everyones = dist::copy_for_everyone(folder.path())?;
@@ -152,7 +152,7 @@ fn what_records_for_a_user_with_capabilities_has_them_too() {
     run_standard("recorder_rights", rights, &more).unwrap();
 }
 
-/// Attaches to `fork_server.c`, whose children open ten names each, with these options.
+/// Attaches to `fork_server`, whose children open ten names each, with these options.
 fn trace_fork_server(children: &str, options: &[&str]) -> anyhow::Result<Trace> {
     let folder = tempfile::tempdir()?;
     let program = dist::compile("fork_server", folder.path())?;

@@ -447,7 +447,7 @@ fn a_process_that_waits_for_work_does_not_hang() {
     Explanation(serde_json::from_slice(&output.stdout).unwrap()).names_nothing();
 }
 
-/// Calls that `busy_loop.c` makes in the tests of estimates.
+/// Calls that `busy_loop` makes in the tests of estimates.
 const MANY_CALLS: u64 = 1_500_000;
 
 /// Checks that the calls of a program that makes very many were recorded for a part of the time,

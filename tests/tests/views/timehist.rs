@@ -59,7 +59,7 @@ fn pairs<'a>(own: &'a [Left], others: &'a [Left]) -> Vec<(&'a Left, &'a Left)> {
 /// Each time that each thread left its CPU, in order.
 type Switches = BTreeMap<i64, Vec<Left>>;
 
-/// Both tracers' view of a run of `schedstat.c`.
+/// Both tracers' view of a run of `schedstat`.
 struct Run {
     threads: Vec<i64>,
     /// Switches by the events of `tracer-user`.
