@@ -7,7 +7,7 @@
 //! - `letters` encodes bytes within the page;
 //! - `page` puts it into one file with the program that shows it, which is in the folder `page/` of
 //!   this crate;
-//! - `run` makes it of a log, `of_trace` of a trace that is still to happen.
+//! - `run` makes it of a log, or of a trace that is still to happen.
 
 mod code;
 mod columns;

@@ -1,8 +1,8 @@
 //! The Common Trace Format 1.8: a folder with a description and one stream of packets.
 //!
-//! - `metadata` is the description, in the format's own language (TSDL);
+//! - `metadata` is the description, in the format's own language (TSDL), and writes the data of
+//!   events as that declares it;
 //! - `packet` is the container of events: times, sizes, and how many events were lost so far;
-//! - `fields` writes the data of events, as the description declares it;
 //! - `typed` does both for events that say themselves what their fields are.
 //!
 //! The description lists the event types that came, so it is written at the end.

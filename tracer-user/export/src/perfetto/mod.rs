@@ -6,7 +6,7 @@
 //!   `ended` threads come late;
 //! - `tracks` are threads and CPUs; a time with a beginning and an end is a slice on one, and every
 //!   other event but switches and wake-ups an instant (`instant`);
-//! - `wakeups` are flows beside that;
+//! - wake-ups are flows beside that;
 //! - `stacks` come with samples, which flame graphs are made of, and with slices and instants,
 //!   where they are lists of functions: engines count a field that they do not know as an error.
 //!
