@@ -22,7 +22,7 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::error::LoadError;
 use super::mapped::{MappingReport, MappingRings};
-use super::watching::{Stopped, Watcher, Watching};
+use super::watching::{MappingWatcher, Stopped, Watching};
 
 const PYTHON: &str = "PYTHON";
 
@@ -96,7 +96,7 @@ impl PythonStacks {
             name: PYTHON,
             source,
         };
-        let watcher = Watcher::new().map_err(failed)?;
+        let watcher = MappingWatcher::new().map_err(failed)?;
         let known = Known::default();
         let mut watch = Watch {
             processes,

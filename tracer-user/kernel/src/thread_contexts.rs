@@ -26,7 +26,7 @@ use super::loading::{map_array, usize_of};
 use super::mapped::{MappingReport, MappingRings};
 use super::mapping::MapMemory;
 use super::traced::TracedMap;
-use super::watching::{Stopped, Watcher, Watching};
+use super::watching::{MappingWatcher, Stopped, Watching};
 
 const PLACES: &str = "CONTEXT_PLACES";
 const STATE: &str = "CONTEXT_STATE";
@@ -80,7 +80,7 @@ impl ContextWatch {
             name: PLACES,
             source,
         };
-        let watcher = Watcher::new().map_err(failed)?;
+        let watcher = MappingWatcher::new().map_err(failed)?;
         let mut watch = Watch {
             places,
             state: Arc::clone(&state),

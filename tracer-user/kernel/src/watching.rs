@@ -9,7 +9,7 @@ use super::mapped::MappingRings;
 
 /// Reports of what processes map, which come from now on, before a thread takes them.
 #[derive(Debug)]
-pub struct Watcher {
+pub struct MappingWatcher {
     rings: Option<MappingRings>,
     stop: UnixStream,
     stopped: UnixStream,
@@ -26,7 +26,7 @@ pub struct Watching {
 #[derive(Debug)]
 pub struct Stopped(UnixStream);
 
-impl Watcher {
+impl MappingWatcher {
     /// Begins the reports, where the kernel gives them.
     ///
     /// # Errors
