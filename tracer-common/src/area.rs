@@ -68,7 +68,7 @@ pub const WINDOW_SLOTS: usize = 4096;
 /// Bytes of a window. Each is mapped where its address is a multiple of this, so that a chunk's
 /// address leads to its window and to its header.
 pub const WINDOW_BYTES: usize = 4 << 20;
-/// ChainCursors of one area: the chunks that can be open at once, in all of its streams.
+/// Chains of one area: the chunks that can be open at once, in all of its streams.
 pub const CHAIN_SLOTS: usize = 65_536;
 /// Threads that can change a stream's pool at the same moment.
 pub const ENTERING_SLOTS: usize = 1024;
@@ -128,7 +128,7 @@ pub struct AreaHeader {
     pub created: AtomicU64,
     /// Windows in use so far: those beyond were never used.
     pub window_count: AtomicU32,
-    /// ChainCursors in use so far: those beyond were never used.
+    /// Chains in use so far: those beyond were never used.
     pub chain_count: AtomicU32,
     /// Entries for names that were handed out so far: those beyond were never used. It may count
     /// on where no entry is left.

@@ -19,7 +19,7 @@ use crate::record::{Out, most_text};
 /// Version of the interface: what `ros2:rcl_init` says.
 pub const VERSION: &CStr = c"8.6.0";
 
-/// RosEvent of the interface.
+/// Event of the interface.
 #[derive(Debug)]
 pub struct RosEvent {
     /// The name of its type.

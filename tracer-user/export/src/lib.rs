@@ -59,11 +59,11 @@ pub struct TraceOrigin {
     pub system: System,
     /// Choice of the user event types that are looked at, by identifier and name.
     pub is_wanted: IsWanted,
-    /// TableDefinition that is made, by a format of tables.
+    /// Table that is made, by a format of tables.
     pub table: TableChoice,
 }
 
-/// TableDefinition that is made of a trace, and what its rows say of where they are from.
+/// Table that is made of a trace, and what its rows say of where they are from.
 #[derive(Clone, Debug)]
 pub struct TableChoice {
     /// The table.

@@ -1,4 +1,4 @@
-//! CountReader of the programs in the kernel, for the consumer of a trace.
+//! Reader of the programs in the kernel, for the consumer of a trace.
 
 use anyhow::Context as _;
 use tracer_area::monotonic_now;

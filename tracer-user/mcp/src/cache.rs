@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 32 << 20;
 /// Signs that a file is as it was: device, inode, size, time of its last change.
 type Identity = (u64, u64, u64, i64, i64);
 
-/// LogQuestion: the words, and the files as they are.
+/// Question to a log: the words, and the files as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogQuestion {
     words: Vec<OsString>,

@@ -23,7 +23,7 @@ pub struct Tool {
     pub records: bool,
 }
 
-/// ToolSubject of a tool.
+/// Subject of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolSubject {
     /// A log: `log`, or else the one that was named last.
@@ -36,7 +36,7 @@ pub enum ToolSubject {
     Processes,
 }
 
-/// ToolField of a tool, which becomes an option of its command.
+/// Field of a tool, which becomes an option of its command.
 #[derive(Debug)]
 pub struct ToolField {
     /// Name.

@@ -13,7 +13,7 @@ use tracer_log_view::{Moment, TimePoint, WantedEvents};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_text::NamePattern;
 
-/// TableQuery, as it was given.
+/// Query, as it was given.
 #[derive(Clone, Debug, Default)]
 pub struct TableQuery {
     /// Types and families of events, and names of the log's own.

@@ -19,7 +19,7 @@ use crate::failure::exception;
 use crate::reading::LogReading;
 use crate::table::PyTable;
 
-/// PyLog that was opened.
+/// Log that was opened.
 #[pyclass(frozen, name = "Log", module = "tracer._native")]
 pub struct PyLog {
     path: PathBuf,
@@ -27,7 +27,7 @@ pub struct PyLog {
     anchor: ClockPair,
 }
 
-/// TableQuery of events and rows, by keyword.
+/// Query of events and rows, by keyword.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Chosen {

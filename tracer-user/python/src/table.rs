@@ -1,4 +1,4 @@
-//! PyTable of a log.
+//! Table of a log.
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::ffi::FFI_ArrowSchema;
@@ -11,7 +11,7 @@ use crate::failure::exception;
 use crate::reading::LogReading;
 use crate::rows::RowIterator;
 
-/// PyTable of a log: each stream of it goes through the log once more.
+/// Table of a log: each stream of it goes through the log once more.
 #[pyclass(frozen, name = "Table", module = "tracer._native")]
 pub struct PyTable {
     reading: LogReading,

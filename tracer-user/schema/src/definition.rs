@@ -31,7 +31,7 @@ pub struct Object {
     pub entries: Vec<ObjectEntry>,
 }
 
-/// ObjectEntry of an object.
+/// Entry of an object.
 #[derive(Clone, Debug)]
 pub enum ObjectEntry {
     /// A member.
@@ -40,7 +40,7 @@ pub enum ObjectEntry {
     Include(String),
 }
 
-/// JsonMember of an object.
+/// Member of an object.
 #[derive(Clone, Debug)]
 pub struct JsonMember {
     /// Name.

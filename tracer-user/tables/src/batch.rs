@@ -8,7 +8,7 @@ use super::definition::TableDefinition;
 use super::maker::RowOrigin;
 use super::names::{NameDictionary, TextValues};
 
-/// ColumnValues of a column.
+/// Values of a column.
 #[derive(Debug)]
 pub enum ColumnValues {
     /// None: the column was not chosen.
@@ -40,7 +40,7 @@ pub struct BatchColumn {
     pub valid: Vec<bool>,
 }
 
-/// Rows of a table. ColumnValues are pushed in the order of the columns, row by row.
+/// Rows of a table. Values are pushed in the order of the columns, row by row.
 #[derive(Debug)]
 pub struct RowBatch {
     columns: Vec<BatchColumn>,

@@ -11,7 +11,7 @@ use tracer_output::report::push_data;
 use super::batch::{BatchColumn, ColumnValues};
 use super::names::TextValues;
 
-/// NameDictionary of event types, by type.
+/// Names of event types, by type.
 type TypeNames = HashMap<EventTypeId, Box<[u8]>>;
 
 /// Data of the events of a batch.

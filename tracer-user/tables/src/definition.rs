@@ -2,7 +2,7 @@
 
 use super::columns::{Column, ColumnType as Of};
 
-/// TableDefinition that is made of a trace.
+/// Definition of a table that is made of a trace.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TableDefinition {
     /// Its name.

@@ -15,7 +15,7 @@ use super::batch::RowBatch;
 use super::definition::TableDefinition;
 use super::rows::{self, Rows};
 
-/// RowOrigin of the rows of a trace.
+/// Origin of the rows of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct RowOrigin {
     /// Name of the host, where it is known.
@@ -51,7 +51,7 @@ impl RowOrigin {
 pub struct TableSetup {
     /// The table.
     pub table: &'static TableDefinition,
-    /// NameDictionary of the columns that are made; all without it.
+    /// Names of the columns that are made; all without it.
     pub columns: Option<Vec<String>>,
     /// Spans that are meant, of `spans` and `path`; empty for all whose names show it.
     pub spans: Vec<SpanSpec>,
@@ -64,7 +64,7 @@ pub struct TableSetup {
     pub most_rows: usize,
     /// Whether the data of events is rendered by who takes the batches ([`RowBatch::render`]).
     pub defers: bool,
-    /// RowOrigin of the rows.
+    /// Origin of the rows.
     pub origin: RowOrigin,
 }
 

@@ -1,4 +1,4 @@
-//! TextValues, one after the other, and names that many rows have.
+//! Texts, one after the other, and names that many rows have.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tracer_text::escape::push_for_people;
 /// Number of names after which a new dictionary is begun with the next batch.
 const MOST_NAMES: usize = 65_536;
 
-/// ColumnValues of text or bytes, one after the other.
+/// Values of text or bytes, one after the other.
 #[derive(Clone, Debug)]
 pub struct TextValues {
     /// Bytes of all values.
@@ -80,7 +80,7 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one == other)
 }
 
-/// Dictionary of names: each has a number. NameDictionary of any bytes are in it as harmless text.
+/// Dictionary of names: each has a number. Names of any bytes are in it as harmless text.
 #[derive(Debug, Default)]
 pub struct NameDictionary {
     known: HashMap<Box<[u8]>, i32>,
@@ -112,7 +112,7 @@ impl NameDictionary {
             }
         };
         match &mut self.last {
-            // NameDictionary are short, and most as long as the one before.
+            // Names are short, and most as long as the one before.
             Some((last, of)) if last.len() == name.len() => {
                 last.copy_from_slice(name);
                 *of = number;

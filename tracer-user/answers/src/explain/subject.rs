@@ -1,4 +1,4 @@
-//! ExplainSubject of an explanation, as commands are typed about it.
+//! Subject of an explanation, as commands are typed about it.
 
 use tracer_text::shell_word;
 

@@ -207,7 +207,7 @@ pub fn properties(table: &TableDefinition, pairs: Vec<KeyValue>) -> WriterProper
                 .set_column_dictionary_enabled(name(), false)
                 .set_column_encoding(name(), Encoding::DELTA_BINARY_PACKED);
         } else if matches!(column.of, ColumnType::Json | ColumnType::Bytes) {
-            // ColumnValues that seldom come twice, and whose least and greatest are of no use.
+            // Values that seldom come twice, and whose least and greatest are of no use.
             properties = properties
                 .set_column_dictionary_enabled(name(), false)
                 .set_column_statistics_enabled(name(), EnabledStatistics::None);

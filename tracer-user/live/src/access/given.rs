@@ -1,4 +1,4 @@
-//! Part of the events that the service gives which a trace takes: the service gives all system calls.
+//! Part that a trace takes of the events that the service gives, which have all system calls.
 
 use std::collections::HashMap;
 

@@ -12,7 +12,7 @@ use super::{Dates, Rows};
 use crate::batch::RowBatch;
 use crate::maker::RowChoice;
 
-/// TableDefinition that is made.
+/// Table that is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// A row for each span.

@@ -1,4 +1,4 @@
-//! KnownDescriptors of processes: what they are, as far as calls have said so.
+//! Descriptors of processes: what they are, as far as calls have said so.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tracer_text::escape::push_for_people;
 use super::WaitClass;
 use super::names_asked::name_asked;
 
-/// KnownDescriptors that are remembered. Beyond it, all are forgotten.
+/// Most descriptors that are remembered. Beyond, all are forgotten.
 const MOST_DESCRIPTORS: usize = 65_536;
 
 /// Generations of processes in which the one is looked for that has opened a descriptor.

@@ -10,7 +10,7 @@ use super::WaitClass;
 /// Details that are told apart; waits beyond have only their kind.
 const MOST_DETAILS: usize = 8192;
 
-/// WaitDetail of a wait.
+/// Detail of a wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct WaitDetail {
     /// Kind of the wait.

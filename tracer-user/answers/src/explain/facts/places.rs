@@ -9,7 +9,7 @@ use tracer_binary::stacks::{Frame, Stack};
 
 use crate::queries::{CodeAddress, Functions, Place};
 
-/// KnownPlaces that are told apart.
+/// Most places that are told apart.
 const MOST_PLACES: usize = 65_536;
 
 /// Addresses that are told apart; of those beyond, only the functions are known.
