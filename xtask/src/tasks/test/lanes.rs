@@ -6,10 +6,11 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 use super::binaries::own_name;
 use super::totals::Outcome;
-use super::{Run, Variables, joined};
+use super::{Run, Variables, joined, took};
 
 /// Lanes side by side.
 const LANES: usize = 2;
@@ -61,14 +62,18 @@ type Ended<'a> = (&'a Run<'a>, Outcome);
 pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec<Ended<'a>>> {
     let (alone, beside): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_alone);
     let lots = Mutex::new(lots(beside));
+    let started = Instant::now();
     let mut ended = thread::scope(|scope| {
         let lanes = [(); LANES].map(|()| scope.spawn(|| lane(&lots, variables)));
         let ended: anyhow::Result<Vec<_>> = lanes.into_iter().map(joined).collect();
         anyhow::Ok(ended?.into_iter().flatten().collect::<Vec<_>>())
     })?;
+    took("tests as root, side by side", started);
+    let started = Instant::now();
     for run in alone {
         ended.push(perform(run, variables, &mut |line| println!("{line}"))?);
     }
+    took("tests as root, alone", started);
     Ok(ended)
 }
 

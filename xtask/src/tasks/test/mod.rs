@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 
@@ -85,6 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.ros {
         python::install_ros()?;
     }
+    let started = Instant::now();
     let variables = thread::scope(|scope| {
         // The network is slower than the compiler.
         let tools = scope.spawn(setup::tools_of_tests);
@@ -92,9 +94,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         joined(tools).map(|()| variables)
     })?;
 
+    took("the build", started);
+
     if args.whole {
         wheel::for_tests()?;
     }
+    let started = Instant::now();
     let ((mut totals, mut failed), lint) = thread::scope(|scope| {
         let lint = args.lint.then(|| scope.spawn(lint::run_beside));
         let (mut totals, mut failed) = unprivileged(&binaries::SELECTION, args, &variables)?;
@@ -106,6 +111,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         // The tests that follow need the processors.
         anyhow::Ok(((totals, failed), lint.map_or(Ok(()), joined)))
     })?;
+    took("tests without rights", started);
     if !args.unprivileged {
         let (more, also) = privileged(args, &variables)?;
         totals.add(more);
@@ -118,6 +124,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     println!("\n{totals}");
     ensure!(totals.failed == 0, "{} tests failed", totals.failed);
     lint
+}
+
+/// Says how long a part of the run took that began then.
+fn took(part: &str, started: Instant) {
+    println!("\n{part}: {} s", started.elapsed().as_secs());
+}
+
+/// Number of tests that are shown as the slowest.
+const SLOWEST: usize = 25;
+
+/// Shows the tests that took longest.
+fn show_slowest(mut took: Vec<(Duration, String)>) {
+    took.sort();
+    println!("\nthe slowest tests that ran as root:");
+    for (time, name) in took.iter().rev().take(SLOWEST) {
+        println!("{:6.1} s  {name}", time.as_secs_f64());
+    }
 }
 
 /// Waits for the end of a thread of this task.
@@ -303,10 +326,15 @@ fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec
     runs.sort_by_key(|run| run.setting.words.len());
     let mut totals = Totals::default();
     let mut failed = Vec::new();
+    let mut slowest = Vec::new();
     for (run, outcome) in lanes::run(&runs, variables)? {
         totals.add(outcome.totals);
+        slowest.extend(outcome.took);
         let failures = outcome.failed.into_iter();
         failed.extend(failures.map(|failure| (run.binary, run.setting, failure)));
+    }
+    if filter.is_none() {
+        show_slowest(slowest);
     }
     ensure!(
         totals.passed + totals.failed == expected,

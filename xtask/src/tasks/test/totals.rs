@@ -7,7 +7,7 @@ use std::ops::AddAssign as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
@@ -86,6 +86,8 @@ pub struct Outcome {
     pub failed: Vec<Failure>,
     /// Whether the command succeeded.
     pub is_success: bool,
+    /// How long each test took, of tests that run one after the other.
+    pub took: Vec<(Duration, String)>,
 }
 
 /// Test that failed.
@@ -129,6 +131,7 @@ pub fn run_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::R
     let lines = child.stdout.take().map(lines_of);
     let lines = lines.with_context(|| format!("no output of: {shown}"))?;
     let mut ended = None;
+    let mut last = Instant::now();
     loop {
         match lines.recv_timeout(LEFT_BEHIND) {
             Ok(line) => {
@@ -136,6 +139,10 @@ pub fn run_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::R
                 let line = String::from_utf8_lossy(&line);
                 show(&line);
                 listed.add(&line);
+                if let Some(name) = ended_test(&line) {
+                    outcome.took.push((last.elapsed(), name.to_owned()));
+                }
+                last = Instant::now();
                 if let Some(results) = Totals::parse_line(&line) {
                     outcome.totals.add(results);
                     outcome.failed.append(&mut listed.take());
@@ -156,6 +163,12 @@ pub fn run_shown(command: &mut Command, show: &mut dyn FnMut(&str)) -> anyhow::R
     let status = child.wait().with_context(|| format!("lost: {shown}"))?;
     outcome.is_success = status.success();
     Ok(outcome)
+}
+
+/// Returns the name of the test that a line says has ended.
+fn ended_test(line: &str) -> Option<&str> {
+    let (name, result) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    matches!(result, "ok" | "FAILED").then_some(name)
 }
 
 /// Tests that failed, collected from the lines of an executable. It lists them twice: first with
