@@ -10,6 +10,7 @@
 #include "otel.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -130,6 +131,8 @@ static void work_for(struct record *record, int nr)
             detach();
             mark(0, 0);
         }
+        if (round % 32 == 0)
+            pthread_kill(pthread_self(), SIGURG);
         if (round % 64 == 0)
             sched_yield();
     }
@@ -191,6 +194,11 @@ static void *work(void *argument)
     return NULL;
 }
 
+static void handle(int signal)
+{
+    (void)signal;
+}
+
 /* Until the tracer has seen what is published. */
 static void wait_to_be_seen(void)
 {
@@ -243,6 +251,7 @@ int main(int argc, char **argv)
 #ifdef OWN
     context = context_of_program;
 #endif
+    signal(SIGURG, handle);
     pthread_barrier_init(&loaded, NULL, 2);
     pthread_barrier_init(&published, NULL, THREADS + 1);
     must("thread", pthread_create(&threads[0], NULL, work, (void *)0));

@@ -14,6 +14,7 @@ use crate::record::record;
 use crate::stack;
 use crate::subject::Subject;
 use crate::task::{Address, Task, field};
+use crate::thread_context;
 use crate::user;
 
 at_tracepoint!("signal_generate": signal_generate, signal_generate_raw => generate);
@@ -75,6 +76,7 @@ fn generate<C: Tracepoint>(ctx: &C) {
     }
     if is_call && is_current_traced {
         let call = user::address(ctx);
+        thread_context::note(&current);
         record_generate(ctx, &current, &target, &current, code, call);
     } else if is_target_traced {
         #[expect(clippy::cast_possible_truncation, reason = "the signal is an int")]
@@ -188,6 +190,7 @@ fn deliver<C: Tracepoint>(ctx: &C) {
     let signal = ctx.argument::<0>() as u32;
     let code = code(ctx);
     let about = About::read(ctx, signal, code);
+    thread_context::note(&task);
     stack::record_at_event(ctx, &task, EventTypeId::SIGNAL_DELIVER);
     record(&task, EventTypeId::SIGNAL_DELIVER, |header| Record {
         header: RecordHeader {

@@ -75,7 +75,8 @@ fn changes(said: &[u8]) -> Changes {
 /// rightly none. After a switch that the kernel has not reported it is unknown until the thread's
 /// next call, of a few switches at most.
 fn compare(events: &[Value], changes: &Changes) -> [u64; 2] {
-    let mut unknown = 0;
+    let (mut unknown, mut not_off) = (0, 0);
+    let mut of: BTreeMap<&str, u64> = BTreeMap::new();
     let mut begun: BTreeMap<i64, Context> = BTreeMap::new();
     let mut counts = [0, 0];
     for event in events {
@@ -92,7 +93,15 @@ fn compare(events: &[Value], changes: &Changes) -> [u64; 2] {
             (Some("kcmp"), "linux_trace_syscall_exit") => begun.remove(&tid),
             // As a thread leaves for good, its memory is gone.
             (_, "linux_trace_switch_out") if data["state"] == "X" => None,
-            (_, "linux_trace_switch_in" | "linux_trace_switch_out") => {
+            // Threads send themselves signals.
+            (
+                _,
+                "linux_trace_switch_in"
+                | "linux_trace_switch_out"
+                | "linux_trace_wakeup"
+                | "linux_trace_signal_generate"
+                | "linux_trace_signal_deliver",
+            ) => {
                 let at = event["ns"].as_u64().unwrap();
                 let last = changes.get(&tid).and_then(|all| {
                     all.range(..(at, u64::MAX, (u64::MAX, u64::MAX)))
@@ -110,11 +119,28 @@ fn compare(events: &[Value], changes: &Changes) -> [u64; 2] {
                 unknown += 1;
                 continue;
             }
+            // It may have been woken before it has left its CPU.
+            if is_unknown && kind == "linux_trace_wakeup" {
+                not_off += 1;
+                continue;
+            }
             assert_eq!(context_of(event), expected, "{event}");
+            if expected != (0, 0) {
+                *of.entry(kind).or_default() += 1;
+            }
             counts[usize::from(expected == (0, 0))] += 1;
         }
     }
     assert!(unknown * 100 <= counts[0], "{unknown} of {counts:?}");
+    let count = |kind: &str| of.get(kind).copied().unwrap_or(0);
+    let woken = count("linux_trace_wakeup");
+    assert!(
+        woken > 100 && not_off * 10 <= woken,
+        "{not_off} beside {of:?}"
+    );
+    for kind in ["linux_trace_signal_generate", "linux_trace_signal_deliver"] {
+        assert!(count(kind) > 20, "{of:?}");
+    }
     counts
 }
 

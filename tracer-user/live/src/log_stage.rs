@@ -41,7 +41,7 @@ impl LogStage {
         comm: Option<&[u8]>,
         types: &EventTypes,
     ) {
-        if self.contexts.differs(&event.header, context) {
+        if self.contexts.differs(event, context) {
             let data = ThreadContextData {
                 trace_id: context.map_or([0; 16], |context| context.trace_id),
                 span_id: context.map_or([0; 8], |context| context.span_id),
@@ -89,12 +89,13 @@ impl WrittenContexts {
 
     /// Tells whether this context of an event's thread is to be written before the event, and
     /// remembers that it is.
-    fn differs(&mut self, header: &EventHeader, context: Option<ThreadContext>) -> bool {
+    fn differs(&mut self, event: &Event<'_>, context: Option<ThreadContext>) -> bool {
+        let header = &event.header;
         if header.event_type == EventTypeId::OVERFLOW {
             // So does who reads the log.
             self.of.clear();
         }
-        if context.is_none() && self.of.is_empty() || !has_context(header.event_type) {
+        if context.is_none() && self.of.is_empty() || !has_context(event) {
             return false;
         }
         let thread = (header.pid, header.tid);

@@ -246,7 +246,7 @@ impl Printer {
         if is_context && !self.rows.shows(EventTypeId::THREAD_CONTEXT) {
             return;
         }
-        let context = self.contexts.context(&event.header);
+        let context = self.contexts.context(event);
         if stacks::is_part(event.header.event_type) && self.take_part(event, comm, inside, types) {
             return;
         }

@@ -215,7 +215,7 @@ impl<L: Log> Walk<L> {
                     continue;
                 }
             }
-            let context = self.contexts.context(&header);
+            let context = self.contexts.context(&record.event);
             if self.sieve.is_some() {
                 self.scratch.keep(&named, context);
                 self.names.learn(&record);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use tracer_analysis::Thread;
-use tracer_engine::event::{EventHeader, MonotonicNs};
+use tracer_engine::event::{Event, MonotonicNs};
 use tracer_event::thread_contexts::{ThreadContext, has_context};
 
 /// Threads that work for the trace at a time, and spans of each: those within each other. Beyond
@@ -40,12 +40,9 @@ impl ContextSpans {
     }
 
     /// Takes the next event, and returns the spans that its thread works for no longer.
-    pub fn feed(
-        &mut self,
-        header: &EventHeader,
-        context: Option<ThreadContext>,
-    ) -> Vec<ContextSpan> {
-        if !has_context(header.event_type) {
+    pub fn feed(&mut self, event: &Event<'_>, context: Option<ThreadContext>) -> Vec<ContextSpan> {
+        let header = &event.header;
+        if !has_context(event) {
             return Vec::new();
         }
         let thread = Thread {
@@ -97,7 +94,7 @@ impl ContextSpans {
 #[cfg(test)]
 mod tests {
     use tracer_common::event_type::EventTypeId;
-    use tracer_engine::event::Truncation;
+    use tracer_engine::event::{EventHeader, Truncation};
 
     use super::*;
 
@@ -124,8 +121,9 @@ mod tests {
                 event_type: EventTypeId::WAKEUP,
                 ..header
             };
-            assert!(spans.feed(&other, None).is_empty());
-            let ended = spans.feed(&header, context).into_iter();
+            let event = |header| Event { header, data: b"" };
+            assert!(spans.feed(&event(other), None).is_empty());
+            let ended = spans.feed(&event(header), context).into_iter();
             ended
                 .map(|span| (span.span_id[0], span.from.0, span.to.0))
                 .collect::<Vec<_>>()

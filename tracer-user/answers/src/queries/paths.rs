@@ -801,7 +801,7 @@ impl Consumer for Paths {
         }
         self.go_on(event, comm, |_| {});
         if let Some(contexts) = &mut self.contexts {
-            let ended = contexts.feed(&event.header, view.context);
+            let ended = contexts.feed(event, view.context);
             let thread = Thread {
                 pid: event.header.pid,
                 tid: event.header.tid,
