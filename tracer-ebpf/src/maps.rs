@@ -12,9 +12,9 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, CpuRingEnds, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, PacketsOf,
-    QUEUED_SLOTS, Queued, Running, SENDER_SLOTS, Sender, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS,
-    WITHHELD_SLOTS, Waker, call_texts, cpu_ring, descriptors, others, syscalls, traced,
-    waker_context, wanted,
+    QUEUED_SLOTS, Queued, Running, SENDER_SLOTS, Sender, TIMED_AT_MOST_NS, TIMED_EVERY,
+    TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, WITHHELD_SLOTS, Waker, call_texts, cpu_ring,
+    descriptors, others, syscalls, traced, waker_context, wanted,
 };
 
 use crate::asking::{Asking, TASK_BITS, WHO_BITS};
@@ -628,6 +628,53 @@ pub fn count_call(cpu: u32) {
     // SAFETY: inside the entry that the look-up gave, which only this CPU uses.
     let tid = unsafe { running.cast::<u64>().read_volatile() };
     add_to_running(cpu, offset_of!(Running, calls), is_not_zero(tid));
+}
+
+/// Begins to time the run of a program at a system call, where it is one that is to be timed.
+#[inline(always)]
+pub fn begin_timing(cpu: u32) {
+    let Some(running) = RUNNING.get_ptr_mut(cpu) else {
+        return;
+    };
+    let word = running.cast::<u64>();
+    // SAFETY: inside the entry that the look-up gave, which only this CPU uses.
+    let tid = unsafe { word.read_volatile() };
+    let calls = word.wrapping_add(offset_of!(Running, calls) / 8);
+    // SAFETY: as above.
+    let calls = unsafe { calls.read_volatile() };
+    if tid == 0 || calls & (TIMED_EVERY - 1) != 0 {
+        return;
+    }
+    // SAFETY: the helper takes no argument and only reads the clock.
+    let now = unsafe { bpf_ktime_get_ns() };
+    let since = word.wrapping_add(offset_of!(Running, timed_since_ns) / 8);
+    // SAFETY: as above.
+    unsafe { since.write_volatile(now) };
+}
+
+/// Adds the run of a program at a system call, where it is timed.
+#[inline(always)]
+pub fn end_timing(cpu: u32) {
+    let Some(running) = RUNNING.get_ptr_mut(cpu) else {
+        return;
+    };
+    let word = running.cast::<u64>();
+    let since = word.wrapping_add(offset_of!(Running, timed_since_ns) / 8);
+    // SAFETY: inside the entry that the look-up gave, which only this CPU uses.
+    let began = unsafe { since.read_volatile() };
+    if began == 0 {
+        return;
+    }
+    // SAFETY: as above.
+    unsafe { since.write_volatile(0) };
+    // SAFETY: the helper takes no argument and only reads the clock.
+    let took = unsafe { bpf_ktime_get_ns() }.wrapping_sub(began);
+    // It was interrupted, or another one took its place.
+    if took > TIMED_AT_MOST_NS {
+        return;
+    }
+    add_to_running(cpu, offset_of!(Running, timed), 1);
+    add_to_running(cpu, offset_of!(Running, timed_ns), took);
 }
 
 /// Adds to a word of the entry of this CPU, which only this CPU writes.

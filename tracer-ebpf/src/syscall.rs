@@ -34,7 +34,16 @@ at_tracepoint!("sys_exit": sys_exit, sys_exit_raw => exit);
 fn enter<C: Tracepoint>(ctx: &C) {
     if COUNTS_RATES.load() != 0 {
         maps::count_call(this_cpu());
+        maps::begin_timing(this_cpu());
     }
+    record_entry(ctx);
+    if COUNTS_RATES.load() != 0 {
+        maps::end_timing(this_cpu());
+    }
+}
+
+#[inline(always)]
+fn record_entry<C: Tracepoint>(ctx: &C) {
     let Some(early) = early::<C>() else {
         return;
     };
@@ -77,6 +86,17 @@ fn enter<C: Tracepoint>(ctx: &C) {
 /// Runs in the thread that called, after the call.
 #[inline(always)]
 fn exit<C: Tracepoint>(ctx: &C) {
+    if COUNTS_RATES.load() != 0 {
+        maps::begin_timing(this_cpu());
+    }
+    record_exit(ctx);
+    if COUNTS_RATES.load() != 0 {
+        maps::end_timing(this_cpu());
+    }
+}
+
+#[inline(always)]
+fn record_exit<C: Tracepoint>(ctx: &C) {
     let Some(early) = early::<C>() else {
         return;
     };

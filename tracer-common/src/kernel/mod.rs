@@ -69,7 +69,8 @@ pub use python::{
 };
 pub use sched::{
     MigrateData, QUEUED_SLOTS, Queued, Running, SWITCH_RECORD, SwitchInData, SwitchOutData,
-    SwitchRecord, ThrottleData, WAKER_SLOTS, Waker, WakeupData, others, waits_in, waker_context,
+    SwitchRecord, TIMED_AT_MOST_NS, TIMED_EVERY, ThrottleData, WAKER_SLOTS, Waker, WakeupData,
+    others, waits_in, waker_context,
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use stack::{

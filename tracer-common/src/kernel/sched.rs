@@ -232,9 +232,21 @@ pub struct Running {
     /// How long traced threads have had this CPU, in nanoseconds, up to the last switch. Only
     /// grows.
     pub ran_ns: u64,
-    /// Zero.
-    pub reserved: [u64; 3],
+    /// When the run of a program at a system call began that is timed; 0 where none is.
+    pub timed_since_ns: u64,
+    /// Runs of the programs at system calls that were timed: of one call in [`TIMED_EVERY`], that
+    /// of its entry and that of its exit. Only grows.
+    pub timed: u64,
+    /// How long these took, in nanoseconds. Only grows.
+    pub timed_ns: u64,
 }
+
+/// The programs at system calls time their runs for one call in so many: a power of two.
+pub const TIMED_EVERY: u64 = 32;
+
+/// Longest run of a program that counts among those that are timed, in nanoseconds: a longer one
+/// was interrupted.
+pub const TIMED_AT_MOST_NS: u64 = 8192;
 
 /// The event type of a [`SwitchRecord`]: no event has it.
 pub const SWITCH_RECORD: u16 = 0x7fff;

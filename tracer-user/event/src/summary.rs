@@ -41,8 +41,10 @@ pub struct Summary {
 pub struct HeldUp {
     /// Calls that began while the programs at system calls were attached.
     pub calls: u64,
-    /// Cost of each, by a measurement of this machine, in nanoseconds.
+    /// Cost of each, as it was measured meanwhile, in nanoseconds.
     pub call_ns: u64,
+    /// Time of the cheapest system call that is not recorded, in nanoseconds: no call takes less.
+    pub cheapest_ns: u64,
     /// How long the threads had CPUs in the whole trace, in nanoseconds.
     pub ran_ns: u64,
 }

@@ -73,6 +73,7 @@ impl CallLinks {
 pub struct CallRates {
     running: MapMemory,
     cpus: usize,
+    cheapest_ns: u64,
     floor_ns: u64,
 }
 
@@ -83,13 +84,24 @@ pub struct CallCounts {
     pub calls: u64,
     /// How long traced threads have had CPUs, in nanoseconds, up to now.
     pub ran_ns: u64,
+    /// Runs of the programs, at entries and at exits, that were timed.
+    pub timed: u64,
+    /// How long these took, in nanoseconds.
+    pub timed_ns: u64,
 }
 
 impl CallRates {
-    pub(super) fn new(running: MapMemory, cpus: usize, floor_ns: u64) -> Self {
+    /// `cheapest_ns` is how long the cheapest system call takes while the programs are not
+    /// attached, and `floor_ns` how much longer while they are.
+    pub(super) fn new(
+        running: MapMemory,
+        cpus: usize,
+        (cheapest_ns, floor_ns): (u64, u64),
+    ) -> Self {
         Self {
             running,
             cpus,
+            cheapest_ns,
             floor_ns,
         }
     }
@@ -105,12 +117,21 @@ impl CallRates {
             };
             counts.calls += word(offset_of!(Running, calls));
             counts.ran_ns += word(offset_of!(Running, ran_ns));
+            counts.timed += word(offset_of!(Running, timed));
+            counts.timed_ns += word(offset_of!(Running, timed_ns));
             if word(offset_of!(Running, tid)) != 0 {
                 // A switch meanwhile makes it a little too much or too little, and only now.
                 counts.ran_ns += now_ns.saturating_sub(word(offset_of!(Running, since_ns)));
             }
         }
         counts
+    }
+
+    /// Returns how long the cheapest system call takes while the programs are not attached, in
+    /// nanoseconds: no call takes less.
+    #[must_use]
+    pub fn cheapest_ns(&self) -> u64 {
+        self.cheapest_ns
     }
 
     /// Returns how much longer a system call of a thread that is not traced takes while the

@@ -378,7 +378,8 @@ fn attach_calls(
     })?;
     let floor_ns = cheapest_call_ns().saturating_sub(before_ns);
     let running = map_array(ebpf, "RUNNING", cpus * size_of::<Running>())?;
-    Ok((links, CallRates::new(running, cpus, floor_ns)))
+    let rates = CallRates::new(running, cpus, (before_ns, floor_ns));
+    Ok((links, rates))
 }
 
 /// Returns the lower and the upper half of a word.

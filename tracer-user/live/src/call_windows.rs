@@ -14,12 +14,15 @@ use tracer_event::summary::HeldUp;
 use tracer_kernel::{CallCounts, CallRates, WantedMaps};
 
 /// Cost of a call that is recorded, both its ends together, by that of a call of a thread that is
-/// not traced. It is 3 for calls that are given numbers alone and whose program does nothing else,
+/// not traced, until it is measured. It is 3 for calls that are given numbers alone and whose program does nothing else,
 /// and 7 for the writes of a data base, which need the processor's memory for other things too.
 const RECORDED_BY_FLOOR: u64 = 5;
 
 /// Least and most that a recorded call is taken to cost, in nanoseconds, whatever was measured.
 const COST_NS: (u64, u64) = (200, 2000);
+
+/// Runs of the programs that are timed before the cost of a call is known by them.
+const ENOUGH_TIMED: u64 = 64;
 
 /// Cost that is there to be spent when the trace begins, in nanoseconds: what a program does first
 /// says much.
@@ -60,9 +63,9 @@ impl std::fmt::Debug for Wanted {
 impl CallWindows {
     /// Bounds the cost of system calls to this part of the threads' CPU time, in thousandths.
     pub fn new(rates: CallRates, wanted: WantedMaps, thousandths: u32, now: MonotonicNs) -> Self {
-        let (least, most) = COST_NS;
-        let cost_ns = (rates.floor_ns() * RECORDED_BY_FLOOR).clamp(least, most);
+        let cost_ns = cost_of_call(rates.floor_ns(), CallCounts::default());
         tracing::debug!(
+            cheapest_ns = rates.cheapest_ns(),
             floor_ns = rates.floor_ns(),
             cost_ns,
             "cost of a system call"
@@ -77,6 +80,7 @@ impl CallWindows {
     /// Returns what is to be changed now, if anything is.
     pub fn step(&mut self, now: MonotonicNs) -> Option<WindowStep> {
         let counts = self.rates.counts(now.0);
+        self.account.cost_ns = cost_of_call(self.rates.floor_ns(), counts);
         self.account.step(now.0, counts)
     }
 
@@ -102,12 +106,28 @@ impl CallWindows {
     /// Returns what the calls have cost up to now.
     pub fn held_up(&self, now: MonotonicNs) -> HeldUp {
         let counts = self.rates.counts(now.0);
+        let call_ns = cost_of_call(self.rates.floor_ns(), counts);
+        tracing::debug!(?counts, call_ns, "cost of system calls");
         HeldUp {
             calls: counts.calls,
-            call_ns: self.account.cost_ns,
+            call_ns,
+            cheapest_ns: self.rates.cheapest_ns(),
             ran_ns: counts.ran_ns,
         }
     }
+}
+
+/// Returns what a recorded call costs, in nanoseconds: what each call costs where the programs are
+/// attached, and the time of the two programs, of which some runs are timed.
+fn cost_of_call(floor_ns: u64, counts: CallCounts) -> u64 {
+    let (least, most) = COST_NS;
+    let cost_ns = if counts.timed < ENOUGH_TIMED {
+        floor_ns.saturating_mul(RECORDED_BY_FLOOR)
+    } else {
+        let each = counts.timed_ns / counts.timed;
+        floor_ns.saturating_add(2 * each)
+    };
+    cost_ns.clamp(least, most)
 }
 
 /// The account: what may be spent, and what was.
@@ -236,6 +256,7 @@ mod tests {
         let mut counts = CallCounts {
             calls: 10_000,
             ran_ns: TICK,
+            ..CallCounts::default()
         };
         assert_eq!(account.step(TICK, counts), Some(WindowStep::Close));
         // It runs for a tenth of the time now.
@@ -256,6 +277,7 @@ mod tests {
         let counts = CallCounts {
             calls: 50_000,
             ran_ns: 100_000_000,
+            ..CallCounts::default()
         };
         let costs: Vec<u64> = (0..8).map(|_| account.cost_of_next(counts)).collect();
         assert!(costs.windows(2).all(|two| two[0] != two[1]), "{costs:?}");
