@@ -63,6 +63,23 @@ impl CallKey {
         };
         numbers.contains(&self.nr)
     }
+
+    /// Tells whether it puts back registers of before: a return from a signal handler, or from a
+    /// function or an instruction that a probe is at (`uretprobe`, `uprobe`), which the kernel has
+    /// the program call. It returns what was in a register, and its number is gone as it ends.
+    pub(crate) fn restores_registers(self) -> bool {
+        let numbers: &[i32] = match (self.is_compat, cfg!(target_arch = "x86_64")) {
+            (false, true) => &[15, 335, 336],
+            (true, true) => &[119, 173],
+            (_, false) => &[139],
+        };
+        numbers.contains(&self.nr)
+    }
+
+    /// Tells whether it ends with this value as a failure.
+    fn fails_with(self, returned: i64) -> bool {
+        is_error(returned) && !self.restores_registers()
+    }
 }
 
 /// Totals of all runs of a system call.
@@ -101,7 +118,7 @@ impl CallRun {
     /// Tells whether it returned an error.
     #[must_use]
     pub fn is_error(&self) -> bool {
-        is_error(self.returned)
+        self.key.fails_with(self.returned)
     }
 }
 
@@ -193,7 +210,7 @@ impl Calls {
         }
         let total = self.totals.entry(key).or_default();
         total.count += 1;
-        total.errors += u64::from(is_error(returned));
+        total.errors += u64::from(key.fails_with(returned));
         if let Some(run) = run {
             total.took.add(run.ns());
         }

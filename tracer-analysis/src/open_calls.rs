@@ -13,6 +13,9 @@ use crate::calls::CallKey;
 /// threads may have been lost.
 pub const MOST_THREADS: usize = 65_536;
 
+/// System call number at the end of a call that has put other registers back.
+const NO_NUMBER: i32 = -1;
+
 /// The calls of all threads that have begun and not ended, one a thread.
 #[derive(Clone, Debug)]
 pub struct OpenCalls<T> {
@@ -54,10 +57,11 @@ impl<T> OpenCalls<T> {
         let (begun, facts) = self.by_thread.remove(&tid)?;
         // The kernel shows a successful execveat as an execve when it returns.
         let is_exec = begun.is_exec() && key.is_exec() && returned == 0;
+        let is_nameless = begun.restores_registers() && key.nr == NO_NUMBER;
         Some(BegunCall {
             key: begun,
             facts,
-            is_ended: begun == key || is_exec,
+            is_ended: begun == key || is_exec || is_nameless,
         })
     }
 
@@ -151,6 +155,18 @@ mod tests {
         assert_eq!(facts_of(calls.leave(7, EXECVE, 0)), Some((1, true)));
         calls.enter(7, EXECVEAT, 2);
         assert_eq!(facts_of(calls.leave(7, EXECVE, -2)), Some((2, false)));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_call_whose_number_is_gone_as_it_ends_is_that_which_had_begun() {
+        const URETPROBE: CallKey = CallKey::new(false, 335);
+        const NONE: CallKey = CallKey::new(false, NO_NUMBER);
+        let mut calls = OpenCalls::default();
+        calls.enter(7, URETPROBE, 1);
+        assert_eq!(facts_of(calls.leave(7, NONE, -1)), Some((1, true)));
+        calls.enter(7, READ, 2);
+        assert_eq!(facts_of(calls.leave(7, NONE, 0)), Some((2, false)));
     }
 
     #[test]

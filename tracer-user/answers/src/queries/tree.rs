@@ -72,12 +72,22 @@ fn push_nodes(
     if rest > 0 && *left > 0 {
         *left -= 1;
         let others = nodes.len() - shown;
-        let what = match others {
-            1 => "another, shorter".to_owned(),
+        let is_unknown = |node: &&&Node| matches!(node.part, PathPart::Unknown(_));
+        let unknown = nodes.iter().skip(shown).filter(is_unknown);
+        let unknown: Vec<&Node> = unknown.copied().collect();
+        let unknown_ns = unknown.iter().map(|node| node.ns).sum::<u64>();
+        let what = match (others, unknown.first()) {
+            (1, Some(unknown)) => part(&unknown.part, false, functions),
+            (1, None) => "another, shorter".to_owned(),
             _ => format!(
                 "{others} others, each shorter{}",
                 mostly(nodes.iter().skip(shown))
             ),
+        };
+        let what = if others > 1 && unknown_ns > 0 {
+            format!("{what}; {} unknown", duration(unknown_ns))
+        } else {
+            what
         };
         push_line(out, rest, total, depth, &what);
     }
@@ -302,4 +312,56 @@ pub fn task(task: &Task) -> Value {
         return json!({ "comm": comm });
     }
     json!({ "pid": task.thread.pid, "tid": task.thread.tid, "comm": comm })
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_analysis::ThreadGrouping;
+    use tracer_engine::event::MonotonicNs;
+
+    use super::*;
+
+    /// Returns the lines about steps of these lengths, one after the other.
+    fn lines(parts: &[(u64, PathPart)]) -> Vec<String> {
+        let mut at = 0;
+        let steps: Vec<Step> = parts
+            .iter()
+            .map(|(ns, part)| {
+                let from = MonotonicNs(at);
+                at += ns;
+                Step {
+                    depth: 0,
+                    thread: Thread { pid: 7, tid: 7 },
+                    from,
+                    to: MonotonicNs(at),
+                    part: *part,
+                }
+            })
+            .collect();
+        let mut blame = Blame::new(ThreadGrouping::Apart);
+        blame.add(&steps);
+        let mut out = String::new();
+        push(&mut out, (&blame, &Functions::default()), at, &mut 40);
+        out.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_is_unknown_is_said_however_short_it_is() {
+        let unknown = PathPart::Unknown(UnknownReason::Lost);
+        let alone = lines(&[(1_000_000, PathPart::Running), (500, unknown)]);
+        assert!(alone.len() == 2, "{alone:?}");
+        assert!(alone[1].contains("unknown: events were lost"), "{alone:?}");
+        let beside = lines(&[
+            (1_000_000, PathPart::Running),
+            (700, PathPart::Underway),
+            (500, unknown),
+        ]);
+        assert!(beside.len() == 2, "{beside:?}");
+        assert!(
+            beside[1].contains("2 others") && beside[1].ends_with("; 500 ns unknown"),
+            "{beside:?}"
+        );
+        let known = lines(&[(1_000_000, PathPart::Running), (500, PathPart::Underway)]);
+        assert!(!known.join("").contains("unknown"), "{known:?}");
+    }
 }
