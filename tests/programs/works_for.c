@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -206,6 +207,23 @@ static void wait_to_be_seen(void)
         pause_for(100000000);
 }
 
+/* Works for something while nobody may look into it, and so does a child. */
+static void be_hidden(struct record *record)
+{
+    pid_t child;
+
+    must("prctl", prctl(PR_SET_DUMPABLE, 0) ? errno : 0);
+    set(record, 0x5ec2e7, 0x5ec2e8);
+    child = fork();
+    if (child == 0)
+        _exit(0);
+    must("fork", child < 0 ? errno : 0);
+    waitpid(child, NULL, 0);
+    detach();
+    must("prctl", prctl(PR_SET_DUMPABLE, 1) ? errno : 0);
+    mark(0, 0);
+}
+
 static void run_child(char **argv)
 {
     struct record *record = calloc(1, sizeof *record);
@@ -232,6 +250,7 @@ static void run_child(char **argv)
     mark(21, 22);
     detach();
     mark(0, 0);
+    be_hidden(record);
 }
 
 int main(int argc, char **argv)

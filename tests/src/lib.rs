@@ -42,6 +42,7 @@ pub mod target;
 pub mod terminal;
 pub mod tools;
 pub mod tracer;
+pub mod works_for;
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -45,7 +45,12 @@ fn exit<C: Tracepoint>(ctx: &C) {
         return;
     }
     let program_address = user::address(ctx);
-    thread_context::note(&task);
+    if !is_withheld {
+        thread_context::note(&task);
+    }
+    if is_last {
+        thread_context::ends(task.pid());
+    }
     record(&task, event_type, |header| {
         let code = task.exit_code();
         Record {

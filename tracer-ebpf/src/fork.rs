@@ -92,7 +92,9 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
         EventTypeId::THREAD_CREATE
     };
     let program_address = user::address(ctx);
-    thread_context::note(parent);
+    if !is_withheld {
+        thread_context::note(parent);
+    }
     record(parent, event_type, |header| Record {
         header: RecordHeader {
             program_address,

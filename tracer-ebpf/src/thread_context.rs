@@ -86,6 +86,14 @@ pub fn replaced(subject: &impl Subject) {
     }
 }
 
+/// Notes that a process ends: the next one of its pid has none.
+#[inline(always)]
+pub fn ends(pid: Pid) {
+    if are_asked() && may_have(pid) {
+        let _ = CONTEXT_PLACES.remove(pid.shown());
+    }
+}
+
 /// Tells whether a process may have contexts, at the cost of a look-up.
 #[inline(always)]
 fn may_have(pid: Pid) -> bool {

@@ -16,6 +16,8 @@ use tests::event::Event;
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::Tracer;
+use tests::works_for::{changes, compare, lines_of};
+use tests::{call_lines, works_for};
 
 use crate::without_root::{Scene, is_told, lost, wait_for_begin, words};
 
@@ -332,4 +334,78 @@ fn a_waker_of_the_same_user_is_followed_without_root_and_anothers_is_not() {
         .unwrap();
     let named = |event: &Event| event.integer("waker_pid") == Some(i64::from(own.pid()));
     assert!(events[..first].iter().any(named), "{}", trace.stderr);
+}
+
+/// Calls whose arguments are the same before and after them, and which nearly every program makes.
+const CALLS: &str =
+    "openat,close,read,write,newfstatat,unlinkat,lseek,getdents64,getppid,mmap,munmap";
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn calls_as_they_end_are_those_of_strace_without_root() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let (log, theirs) = (scene.made("log"), scene.made("strace"));
+    let script = "mkdir d; for i in 1 2 3 4 5 6 7 8; do echo $i > d/f$i; cat d/f$i > d/g$i; \
+                  ls -l d; cat d/missing; done; rm -r d";
+    let mut tool = scene.tool();
+    tool.args(["run", "--events", "syscall", "--calls", "exit"]);
+    tool.args(["--syscalls", CALLS, "--log"]).arg(&log);
+    tool.args(["--", "strace", "-f", "-s", "64", "--trace", CALLS, "-o"]);
+    tool.arg(&theirs).args(["sh", "-c", script]);
+    let output = tool.env("LC_ALL", "C").output().unwrap();
+    let said = words(&output);
+    assert!(
+        output.status.success() && said.contains(" 0 lost"),
+        "{said}"
+    );
+    assert!(said.contains("kernel events from the agent at"), "{said}");
+    let ours = call_lines::read_log(&dist::tracer_user().unwrap(), &log).unwrap();
+    let theirs = call_lines::read_strace(&theirs).unwrap();
+    let compared = call_lines::compare(&theirs, &ours, call_lines::normal);
+    assert!(compared.all > 1000, "{}", compared.all);
+    assert_eq!(compared.differ, []);
+    // No event says that a call begins.
+    let read = |events: &str| {
+        let mut read = Command::new(dist::tracer_user().unwrap());
+        let read = read.args(["read", "--format", "json", "--events", events]);
+        let lines = String::from_utf8(read.arg(&log).output().unwrap().stdout).unwrap();
+        lines.matches("linux_trace_syscall_").count()
+    };
+    assert_eq!(read("syscall-enter"), 0);
+    assert!(read("syscall-exit") >= compared.all);
+}
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn what_threads_work_for_is_what_the_program_says_without_root() {
+    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let scene = Scene::new();
+    let own = works_for::compile(scene.stage.path(), "own", &["-DOWN", "-rdynamic"]).unwrap();
+    open_to_all(scene.stage.path()).unwrap();
+    let log = scene.made("log");
+    let mut tool = scene.tool();
+    tool.args(["run", "--trace-context", "--syscalls", "kcmp", "--no-user"]);
+    tool.arg("--log").arg(&log).arg("--").arg(own).arg("400");
+    let output = tool.output().unwrap();
+    // What it does while it is not dumpable is withheld, and counted.
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(" withheld"), "{said}");
+    let read = |events: &[&str]| {
+        let mut read = Command::new(dist::tracer_user().unwrap());
+        let read = read.args(["read", "--format", "json"]).args(events);
+        read.arg(&log).output().unwrap().stdout
+    };
+    let events = lines_of(&read(&[])).unwrap();
+    let [with, without] = compare(&events, &changes(&output.stdout).unwrap(), true).unwrap();
+    assert!(with > 4000 && without > 1000, "{with} {without}");
+    // For what it works while it is not dumpable is not given, with what forks and ends there.
+    let contexts = String::from_utf8(read(&["--events", "thread-context"])).unwrap();
+    assert!(contexts.matches("linux_trace_thread_context").count() > 1000);
+    assert!(!contexts.contains("5ec2e7"), "a context that is hidden");
 }

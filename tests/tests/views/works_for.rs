@@ -3,26 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use tests::dist::{self, Linkage};
+use tests::dist;
 use tests::rights::missing_right;
-
-/// First half of every trace of the program.
-const TRACE: &str = "4bf92f3577b34da6";
-
-/// Second half of the trace, and the span; zeroes for none.
-type Context = (u64, u64);
-
-fn compile(folder: &Path, name: &str, options: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/works_for.c");
-    let made = folder.join(name);
-    let options = [&["-Wall", "-Wextra", "-Werror"], options].concat();
-    dist::compile_file("cc", &source, &made, &options, Linkage::Shared).unwrap();
-    made
-}
+use tests::works_for::{changes, compare, compile, lines_of};
 
 fn tracer(words: &[&str]) -> Vec<u8> {
     let mut command = Command::new("timeout");
@@ -30,118 +17,6 @@ fn tracer(words: &[&str]) -> Vec<u8> {
     let output = command.args(words).output().unwrap();
     assert!(output.status.success(), "{words:?}: {output:?}");
     output.stdout
-}
-
-fn lines_of(bytes: &[u8]) -> Vec<Value> {
-    let lines = bytes.split(|byte| *byte == b'\n');
-    let lines = lines.filter(|line| !line.is_empty());
-    lines
-        .map(|line| serde_json::from_slice(line).unwrap())
-        .collect()
-}
-
-fn context_of(event: &Value) -> Context {
-    let Some(trace) = event["trace_id"].as_str() else {
-        return (0, 0);
-    };
-    let half = trace.strip_prefix(TRACE).unwrap();
-    let number = |digits| u64::from_str_radix(digits, 16).unwrap();
-    (number(half), number(event["span_id"].as_str().unwrap()))
-}
-
-/// Changes of a thread, as the program says them: between two moments, to a context.
-type Changes = BTreeMap<i64, BTreeSet<(u64, u64, Context)>>;
-
-fn changes(said: &[u8]) -> Changes {
-    let mut changes = Changes::new();
-    for line in String::from_utf8_lossy(said).lines() {
-        let Some(rest) = line.strip_prefix("set ") else {
-            continue;
-        };
-        let words: Vec<&str> = rest.split(' ').collect();
-        let hex = |nth: usize| u64::from_str_radix(words[nth], 16).unwrap();
-        let change = (
-            words[1].parse().unwrap(),
-            words[2].parse().unwrap(),
-            (hex(3), hex(4)),
-        );
-        let tid = words[0].parse().unwrap();
-        changes.entry(tid).or_default().insert(change);
-    }
-    changes
-}
-
-/// Compares each event with what the program says: how many have a context, and how many have
-/// rightly none. After a switch that the kernel has not reported it is unknown until the thread's
-/// next call, of a few switches at most.
-fn compare(events: &[Value], changes: &Changes) -> [u64; 2] {
-    let (mut unknown, mut not_off) = (0, 0);
-    let mut of: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut begun: BTreeMap<i64, Context> = BTreeMap::new();
-    let mut counts = [0, 0];
-    for event in events {
-        let (Some(kind), Some(tid)) = (event["type"].as_str(), event["tid"].as_i64()) else {
-            continue;
-        };
-        let data = &event["data"];
-        let argument = |nth: usize| data["args"][nth].as_u64().unwrap();
-        let expected = match (data["name"].as_str(), kind) {
-            (Some("kcmp"), "linux_trace_syscall_enter") => {
-                begun.insert(tid, (argument(3), argument(4)));
-                begun.get(&tid).copied()
-            }
-            (Some("kcmp"), "linux_trace_syscall_exit") => begun.remove(&tid),
-            // As a thread leaves for good, its memory is gone.
-            (_, "linux_trace_switch_out") if data["state"] == "X" => None,
-            // Threads send themselves signals.
-            (
-                _,
-                "linux_trace_switch_in"
-                | "linux_trace_switch_out"
-                | "linux_trace_wakeup"
-                | "linux_trace_signal_generate"
-                | "linux_trace_signal_deliver",
-            ) => {
-                let at = event["ns"].as_u64().unwrap();
-                let last = changes.get(&tid).and_then(|all| {
-                    all.range(..(at, u64::MAX, (u64::MAX, u64::MAX)))
-                        .next_back()
-                });
-                // While it is made, either counts.
-                last.filter(|(_, until, _)| at > *until)
-                    .map(|(_, _, context)| *context)
-            }
-            _ => None,
-        };
-        if let Some(expected) = expected {
-            let is_unknown = expected != (0, 0) && context_of(event) == (0, 0);
-            if is_unknown && kind.starts_with("linux_trace_switch") {
-                unknown += 1;
-                continue;
-            }
-            // It may have been woken before it has left its CPU.
-            if is_unknown && kind == "linux_trace_wakeup" {
-                not_off += 1;
-                continue;
-            }
-            assert_eq!(context_of(event), expected, "{event}");
-            if expected != (0, 0) {
-                *of.entry(kind).or_default() += 1;
-            }
-            counts[usize::from(expected == (0, 0))] += 1;
-        }
-    }
-    assert!(unknown * 100 <= counts[0], "{unknown} of {counts:?}");
-    let count = |kind: &str| of.get(kind).copied().unwrap_or(0);
-    let woken = count("linux_trace_wakeup");
-    assert!(
-        woken > 100 && not_off * 10 <= woken,
-        "{not_off} beside {of:?}"
-    );
-    for kind in ["linux_trace_signal_generate", "linux_trace_signal_deliver"] {
-        assert!(count(kind) > 20, "{of:?}");
-    }
-    counts
 }
 
 const RECORDED: [&str; 4] = ["--trace-context", "--syscalls", "kcmp", "--no-user"];
@@ -154,21 +29,22 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
     }
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let own = compile(folder, "own", &["-DOWN", "-rdynamic"]);
+    let own = compile(folder, "own", &["-DOWN", "-rdynamic"]).unwrap();
     let library = compile(
         folder,
         "descriptors.so",
         &["-DLIBRARY", "-shared", "-fPIC", "-mtls-dialect=gnu2"],
-    );
-    let opening = compile(folder, "opening", &[]);
+    )
+    .unwrap();
+    let opening = compile(folder, "opening", &[]).unwrap();
     let (own, opening) = (own.to_str().unwrap(), opening.to_str().unwrap());
 
     // Live, with the variable in the program.
     let shown = folder.join("events.json");
     let shown_to = ["--format", "json", "--output", shown.to_str().unwrap()];
     let said = tracer(&[&["run"], &RECORDED[..], &shown_to, &["--", own, "400"]].concat());
-    let events = lines_of(&std::fs::read(&shown).unwrap());
-    let [with, without] = compare(&events, &changes(&said));
+    let events = lines_of(&std::fs::read(&shown).unwrap()).unwrap();
+    let [with, without] = compare(&events, &changes(&said).unwrap(), false).unwrap();
     assert!(with > 4000 && without > 1000, "{with} {without}");
 
     // By a log, with the variable in a library that is loaded late.
@@ -177,8 +53,8 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
     let command = ["--", opening, "400", library.to_str().unwrap()];
     let said = tracer(&[&["run"], &RECORDED[..], &["--log", log], &command].concat());
     let read = |words: &[&str]| tracer(&[&["read", log], words].concat());
-    let events = lines_of(&read(&["--format", "json"]));
-    let [with, without] = compare(&events, &changes(&said));
+    let events = lines_of(&read(&["--format", "json"])).unwrap();
+    let [with, without] = compare(&events, &changes(&said).unwrap(), false).unwrap();
     assert!(with > 4000 && without > 1000, "{with} {without}");
 
     // Of one trace.
@@ -188,7 +64,7 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
         .next()
         .unwrap();
     let is_of_it = |event: &&Value| event["trace_id"] == of_trace;
-    let chosen = lines_of(&read(&["--format", "json", "--trace-id", of_trace]));
+    let chosen = lines_of(&read(&["--format", "json", "--trace-id", of_trace])).unwrap();
     let chosen = chosen.iter().filter(|event| event["trace_id"].is_string());
     assert_eq!(
         chosen.collect::<Vec<_>>(),
@@ -277,8 +153,9 @@ fn each_request_of_a_web_server_under_ddtrace_has_the_ids_that_it_exports() {
         spans,
     ];
     tracer(&[&["run"], &recorded[..], &sizes, &command].concat());
-    let events = lines_of(&tracer(&["read", log, "--format", "json"]));
+    let events = lines_of(&tracer(&["read", log, "--format", "json"])).unwrap();
     let exported: BTreeSet<Ids> = lines_of(&std::fs::read(spans).unwrap())
+        .unwrap()
         .iter()
         .filter_map(ids_of)
         .collect();

@@ -13,7 +13,11 @@ use crate::wire::SentEvent;
 use tracer_engine::source::LossCause;
 
 /// The version of what is said here.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+
+/// The version of what is said where no detail is asked for: this has not changed since, so that
+/// programs and agents of different versions understand each other.
+pub const PLAIN_VERSION: u32 = 2;
 
 /// Most descriptors that go with a message that names a process.
 pub const PROOF_DESCRIPTORS: usize = 2;
@@ -46,6 +50,10 @@ pub struct Detail {
     pub off_cpu_ns: Option<u64>,
     /// Samples per second of each CPU.
     pub samples_per_second: u32,
+    /// Recording of system calls only as they end, with their arguments.
+    pub calls_at_exit: bool,
+    /// Recording of what threads work for, as their programs publish it.
+    pub contexts: bool,
 }
 
 /// A request of the controller.
@@ -53,7 +61,7 @@ pub struct Detail {
 pub enum Ask {
     /// Comes first, or after a `Record`, and once; with the descriptors.
     Hello {
-        /// [`VERSION`].
+        /// [`VERSION`], or [`PLAIN_VERSION`].
         version: u32,
         /// The process to trace; 0 for the one that asks. A service goes by the pidfd alone.
         pid: i32,
@@ -83,14 +91,23 @@ pub enum Ask {
         /// The detail: not in the message itself, whose other kinds are what programs send.
         detail: Box<Detail>,
     },
+    /// Where a process that was asked for has the contexts of its threads, for a recording that has
+    /// them; with the descriptors.
+    Contexts {
+        /// The process. A service goes by the pidfd alone.
+        pid: i32,
+        /// The place ([`ContextPlace`](tracer_common::kernel::ContextPlace)): module, offset and
+        /// generation. `None`: it has none any more.
+        place: Option<[u64; 3]>,
+    },
 }
 
 /// A reply of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// The reply to `Record`, `Hello`, `Add` and `Control`.
+    /// The reply to `Record`, `Hello`, `Add`, `Control` and `Contexts`.
     Done,
-    /// The reply to `Record`, `Hello` and `Add` where it may not be.
+    /// The reply to `Record`, `Hello`, `Add` and `Contexts` where it may not be.
     Refused {
         /// The standard's error number.
         error: i32,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::connection::{Until, connect};
 use super::proof::{Proof, start_time};
-use super::protocol::{Answer, Ask, VERSION};
+use super::protocol::{Answer, Ask, PLAIN_VERSION, VERSION};
 use super::source::{Request, send};
 use crate::wire::read_message;
 use tracer_area::descriptor::Guarded;
@@ -64,7 +64,10 @@ impl Wish {
     fn hello_for(&self, pid: i32) -> Ask {
         let request = &self.request;
         Ask::Hello {
-            version: VERSION,
+            version: match request.detail {
+                Some(_) => VERSION,
+                None => PLAIN_VERSION,
+            },
             pid: if pid == own_pid() { 0 } else { pid },
             inherit: request.inherit,
             capacity: request.capacity as u64,

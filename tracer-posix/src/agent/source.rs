@@ -15,6 +15,7 @@ use super::returning::{Return, Wish};
 use crate::wire::{framed, read_message, write_message};
 use tracer_area::descriptor::Guarded;
 use tracer_area::{RingMode, monotonic_now, own_pid};
+use tracer_common::kernel::ContextPlace;
 use tracer_engine::event::{MonotonicNs, Truncation};
 use tracer_engine::sizes::MAX_KERNEL_DATA;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
@@ -174,6 +175,21 @@ impl AgentSource {
         }
         self.wish.add(pid);
         Ok(())
+    }
+
+    /// Says where a process, which was asked for, has the contexts of its threads, or that it has
+    /// none any more.
+    ///
+    /// # Errors
+    ///
+    /// See [`AgentError`]. An agent that is looked for is told nothing.
+    pub fn place_contexts(
+        &mut self,
+        pid: i32,
+        place: Option<ContextPlace>,
+    ) -> Result<(), AgentError> {
+        let place = place.map(|place| [place.module, place.offset, place.generation]);
+        granted(self.ask_with(&Ask::Contexts { pid, place }, Proof::open(pid)))
     }
 
     /// Continues a connection by which another process has asked for them.

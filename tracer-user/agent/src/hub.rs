@@ -21,7 +21,9 @@ use super::share::{Most, Shares};
 use super::viewer::Viewer;
 use super::watched::{Fate, Held, Watched};
 use tracer_binary::stacks::push_mapping;
-use tracer_kernel::{ExecSign, ExecStep, MappingReport, UnseenStep, WantedMaps, Withheld};
+use tracer_kernel::{
+    ExecSign, ExecStep, MappingReport, NO_CONTEXT, UnseenStep, WantedMaps, Withheld,
+};
 
 /// Subscriptions that there may be at the agent of one trace.
 pub const MOST_SUBSCRIPTIONS: Most = Most {
@@ -125,6 +127,8 @@ struct State {
     unseen: Vec<UnseenStep>,
     /// Events that were withheld, by process, of which it is not known yet who may hear of them.
     withheld: HashMap<Option<i32>, WithheldSoFar>,
+    /// Threads that have a CPU, where contexts are recorded.
+    running: Option<HashSet<i32>>,
 }
 
 /// Events of a process that were withheld.
@@ -180,6 +184,23 @@ impl State {
             reports: VecDeque::new(),
             unseen: Vec::new(),
             withheld: HashMap::new(),
+            running: None,
+        }
+    }
+
+    /// Tells whether a thread has its CPU again of which no event says that it left it, as the
+    /// kernel has not reported that: what it works for was not read then.
+    fn misses_a_switch(&mut self, header: &EventHeader) -> bool {
+        let Some(running) = &mut self.running else {
+            return false;
+        };
+        match header.event_type {
+            EventTypeId::SWITCH_IN => !running.insert(header.tid),
+            EventTypeId::SWITCH_OUT => {
+                running.remove(&header.tid);
+                false
+            }
+            _ => false,
         }
     }
 
@@ -338,6 +359,7 @@ impl State {
         if let Some(child) = child {
             self.forget_reused(child, header.pid);
         }
+        let misses_a_switch = self.misses_a_switch(header);
         for id in self.concerned.with(header.pid) {
             if let Some(subscription) = self.subscriptions.get_mut(id) {
                 let mut common = Common {
@@ -345,6 +367,13 @@ impl State {
                     memory,
                     code: &self.code,
                 };
+                if misses_a_switch {
+                    let header = EventHeader {
+                        event_type: EventTypeId::THREAD_CONTEXT,
+                        ..*header
+                    };
+                    subscription.take_seen(&header, NO_CONTEXT, &mut common);
+                }
                 subscription.take(header, data, step, child, &mut common);
             }
         }
@@ -421,11 +450,13 @@ impl Hub {
     }
 
     /// Makes a hub for events that are recorded apart, whose users have no more than is left of
-    /// their shares of this one.
+    /// their shares of this one; with contexts of threads, or without.
     #[must_use]
-    pub fn beside(&self) -> Self {
+    pub fn beside(&self, has_contexts: bool) -> Self {
         let state = self.lock();
-        Self::within(Arc::clone(&state.limits), state.by_choice)
+        let beside = Self::within(Arc::clone(&state.limits), state.by_choice);
+        beside.lock().running = has_contexts.then(HashSet::new);
+        beside
     }
 
     /// Reports to `kernel` too from now on which events are wanted here.
@@ -488,6 +519,9 @@ impl Hub {
         state.code.begin_all(monotonic_now().0);
         state.signs.clear();
         state.in_exec.clear();
+        if let Some(running) = &mut state.running {
+            running.clear();
+        }
     }
 
     /// Registers a process as traced.
@@ -712,6 +746,17 @@ impl Hub {
         Ok(true)
     }
 
+    /// Tells whether a subscription has this process, and may see it now.
+    #[must_use]
+    pub fn has(&self, id: SubscriptionId, pid: i32) -> bool {
+        let state = self.lock();
+        let watched = state
+            .subscriptions
+            .get(&id)
+            .and_then(|subscription| subscription.processes.get(&pid));
+        matches!(watched, Some(Watched::Seen { .. }))
+    }
+
     /// Holds events of this process no longer.
     pub fn remove_from(&self, id: SubscriptionId, pid: i32) {
         if let Some(subscription) = self.lock().subscriptions.get_mut(&id) {
@@ -891,6 +936,10 @@ impl Subscription {
 
     /// Tells whether an event is wanted; a stack, if its event is too.
     fn wants(&self, header: &EventHeader, data: &[u8], by_choice: u64) -> bool {
+        if header.event_type == EventTypeId::THREAD_CONTEXT {
+            // It has no bit: where it is recorded, that was asked for.
+            return self.is_running && !self.filter.contains(header.event_type);
+        }
         let wanted = self.wanted(by_choice);
         let is_wanted = |event_type| wanted & wanted::bit(event_type) != 0;
         let of = (header.event_type == EventTypeId::STACK)

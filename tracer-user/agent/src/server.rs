@@ -11,8 +11,9 @@ use tokio::net::unix::UCred;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::{sleep, timeout};
 use tracer_area::monotonic_now;
+use tracer_common::kernel::ContextPlace;
 use tracer_engine::EventSet;
-use tracer_posix::agent::protocol::{Answer, Ask, Detail, VERSION};
+use tracer_posix::agent::protocol::{Answer, Ask, Detail, PLAIN_VERSION, VERSION};
 use tracer_posix::wire::framed;
 
 use super::Hub;
@@ -256,7 +257,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
     // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
     let mut asked = timeout(HELLO_WITHIN, guest.request()).await;
     while let Ok(Ok(request)) = asked {
-        let is_further = matches!(request.ask, Ask::Add { .. });
+        let is_further = matches!(request.ask, Ask::Add { .. } | Ask::Contexts { .. });
         let answer = conversation.answer(request).await;
         let Ok(bytes) = framed(&answer) else { return };
         // A program that was refused does not need the connection, unless it has something already.
@@ -303,7 +304,7 @@ impl Conversation {
                 },
                 None,
             ) => {
-                if version != VERSION {
+                if !(PLAIN_VERSION..=VERSION).contains(&version) {
                     return refused(
                         libc::ENOTSUP,
                         "the library and tracer-user are of different versions; install one",
@@ -342,12 +343,18 @@ impl Conversation {
                 Ok(permitted) => self.add(id, permitted).await,
                 Err(refusal) => refusal,
             },
+            (Ask::Contexts { pid, place }, Some(id)) => match self.permitted(pid, files).await {
+                Ok(permitted) => self.place_contexts(id, permitted, place).await,
+                Err(refusal) => refusal,
+            },
             (Ask::Record { detail }, None) if self.room.is_none() => self.open(*detail).await,
             (Ask::Hello { .. } | Ask::Record { .. }, _)
-            | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. }, None) => refused(
-                libc::EINVAL,
-                "a conversation begins with one hello, or with a detail and then the hello",
-            ),
+            | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. } | Ask::Contexts { .. }, None) => {
+                refused(
+                    libc::EINVAL,
+                    "a conversation begins with one hello, or with a detail and then the hello",
+                )
+            }
         }
     }
 
@@ -368,8 +375,8 @@ impl Conversation {
             return refused(why.error_number(), &why.to_string());
         }
         match service.orders.open(detail, asker.uid()).await {
-            Ok(hub) => {
-                (self.hub, self.room) = (hub, Some(detail));
+            Ok((room, hub)) => {
+                (self.hub, self.room) = (hub, Some(room));
                 Answer::Done
             }
             Err(why) => refused(libc::EAGAIN, &why),
@@ -469,6 +476,37 @@ impl Conversation {
             self.release(vec![pid]);
         }
         answer
+    }
+
+    /// Notes where a process that the subscription has keeps the contexts of its threads.
+    async fn place_contexts(
+        &self,
+        id: SubscriptionId,
+        permitted: Permitted,
+        place: Option<[u64; 3]>,
+    ) -> Answer {
+        let has_contexts = self.room.is_some_and(|room| room.detail.contexts);
+        let (Host::Service(service), true) = (&self.host, has_contexts) else {
+            return refused(libc::EINVAL, "no contexts of threads were asked for");
+        };
+        let pid = permitted.pid;
+        if !self.hub.has(id, pid) {
+            return refused(libc::ESRCH, "the process was not asked for, or has ended");
+        }
+        let place = place.map(|[module, offset, generation]| ContextPlace {
+            module,
+            offset,
+            generation,
+        });
+        if let Err(why) = service.orders.place(self.room, pid, place).await {
+            return refused(libc::EAGAIN, &why);
+        }
+        // It was not told of another process that has the pid by now.
+        if permitted.proof.as_ref().is_some_and(|proof| !proof.lives()) {
+            let _ = service.orders.place(self.room, pid, None).await;
+            return refused(libc::ESRCH, "the process has ended");
+        }
+        Answer::Done
     }
 
     /// Has processes traced no longer that no subscription has any more.

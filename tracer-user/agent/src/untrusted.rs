@@ -14,7 +14,7 @@ use tracer_posix::descriptors::send_with_files;
 
 use super::Hub;
 use super::server::{Guest, Host, RoundRequest, talk};
-use super::service::{Order, ServiceHandle};
+use super::service::{Order, RoomName, ServiceHandle};
 use super::share::Shares;
 
 /// Holds a conversation with the agent of a trace in which the other side says `untrusted` and
@@ -49,9 +49,18 @@ fn answers_of_service(untrusted: &[u8]) -> Vec<u8> {
             while let Some(order) = orders.recv().await {
                 match order {
                     Order::Newest => served.complete_up_to(monotonic_now()),
-                    Order::Trace { reply, .. } => drop(reply.send(Ok(()))),
+                    Order::Trace { reply, .. } | Order::Place { reply, .. } => {
+                        drop(reply.send(Ok(())));
+                    }
                     Order::Adjust { reply, .. } => drop(reply.send(())),
-                    Order::Open { reply, .. } => drop(reply.send(Ok(served.clone()))),
+                    Order::Open {
+                        detail,
+                        user,
+                        reply,
+                    } => {
+                        let name = RoomName::new(detail, user);
+                        drop(reply.send(Ok((name, served.clone()))));
+                    }
                     Order::Release { .. } => {}
                 }
             }
@@ -147,19 +156,34 @@ mod tests {
         let detail = Box::new(Detail {
             string_bytes: 65,
             user_frames: 8,
+            contexts: true,
             ..Detail::default()
         });
         let control = Ask::Control {
             running: true,
             filter: *EventSet::EMPTY.words(),
         };
-        // The pidfd and the memory go with the hello and the last.
+        // The pidfd and the memory go with the hello and the last three.
         let asked = [
             (0, Ask::Record { detail }),
             (9, hello),
             (0, control),
             (0, Ask::Collect),
             (9, Ask::Add { pid: 0 }),
+            (
+                9,
+                Ask::Contexts {
+                    pid: 0,
+                    place: Some([0, 8, 0]),
+                },
+            ),
+            (
+                9,
+                Ask::Contexts {
+                    pid: 0,
+                    place: None,
+                },
+            ),
         ];
         let parts = asked.iter().flat_map(|(kinds, ask)| {
             let bytes = framed(ask).unwrap();

@@ -47,6 +47,9 @@ pub struct KernelOptions {
     pub stacks_for_others: bool,
     /// Recording of the traces and spans of OpenTelemetry that threads work for.
     pub thread_contexts: bool,
+    /// Contexts for other processes, which find out where they are and say so
+    /// ([`KernelSource::place_contexts`](super::KernelSource::place_contexts)).
+    pub contexts_for_others: bool,
     /// Probes in programs.
     pub probes: Probes,
     /// Tracepoints of the kernel that are recorded by name.
@@ -88,6 +91,7 @@ impl Default for KernelOptions {
             stacks: StackOptions::default(),
             stacks_for_others: false,
             thread_contexts: false,
+            contexts_for_others: false,
             probes: Probes::default(),
             tracepoints: Vec::new(),
             counting: None,

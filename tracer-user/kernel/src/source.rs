@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{TRACEPOINT_RECORDS, ThreadContextData, wanted};
+use tracer_common::kernel::{ContextPlace, TRACEPOINT_RECORDS, ThreadContextData, wanted};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
 use super::calls::WantedMaps;
 use super::decode::{ExecSign, UnseenStep, decode, exec_sign, unseen_step};
 use super::diagnostics::Diagnostics;
+use super::error::LoadError;
 use super::first_names::FirstNames;
 use super::look::LookRecords;
 use super::losses::LossReader;
@@ -26,7 +27,6 @@ use super::thread_contexts::ContextWatch;
 use super::tracepoints::Layouts;
 use tracer_binary::stacks::StackOptions;
 use tracer_syscalls::descriptors::{DescriptorOptions, Descriptors, is_descriptors};
-use zerocopy::{FromZeros as _, IntoBytes as _};
 
 /// Distance by which the watermark stays behind the clock.
 ///
@@ -35,6 +35,24 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 /// its last update. That is a tick of 10 ms at most, and longer where a host holds up the virtual
 /// machine: 15 µs were seen. This allows for 200 ms.
 const CLOCK_MARGIN_NS: u64 = 100_000;
+
+/// Data of an event that says that a thread has no context, or that it is not known.
+pub const NO_CONTEXT: &[u8] = &[0; size_of::<ThreadContextData>()];
+
+/// Returns the header of an event that says so of all threads, from this time on.
+#[must_use]
+pub fn no_contexts(since: MonotonicNs) -> EventHeader {
+    EventHeader {
+        time: since,
+        event_type: EventTypeId::THREAD_CONTEXT,
+        pid: 0,
+        tid: 0,
+        cpu: None,
+        thread_id: 0,
+        program_address: 0,
+        truncation: Truncation::None,
+    }
+}
 
 /// A source that also reports the steps of execs.
 pub trait ReportsExecs {
@@ -136,6 +154,32 @@ impl KernelSource {
         stacks.map_or_else(Vec::new, WaitingStacks::take_reports)
     }
 
+    /// Says where a process has the contexts of its threads, or that it has none, where these are
+    /// [for others](super::KernelOptions::contexts_for_others).
+    ///
+    /// # Errors
+    ///
+    /// There are too many processes, or contexts are not for others.
+    pub fn place_contexts(
+        &mut self,
+        pid: i32,
+        place: Option<ContextPlace>,
+    ) -> Result<(), LoadError> {
+        match &mut self.contexts {
+            Some(contexts) => contexts.place(pid, place),
+            None => Err(LoadError::PartMissing {
+                name: "CONTEXT_PLACES",
+            }),
+        }
+    }
+
+    /// Has the context of each thread recorded anew, for who has not had them so far.
+    pub fn renew_contexts(&mut self) {
+        if let Some(contexts) = &mut self.contexts {
+            contexts.begin_epoch();
+        }
+    }
+
     /// Returns the source, which says where contexts of threads are not known.
     pub(super) fn with_contexts(self, contexts: Option<ContextWatch>) -> Self {
         Self { contexts, ..self }
@@ -148,17 +192,7 @@ impl KernelSource {
             return;
         };
         contexts.begin_epoch();
-        let header = EventHeader {
-            time: since,
-            event_type: EventTypeId::THREAD_CONTEXT,
-            pid: 0,
-            tid: 0,
-            cpu: None,
-            thread_id: 0,
-            program_address: 0,
-            truncation: Truncation::None,
-        };
-        batch.push(header, ThreadContextData::new_zeroed().as_bytes());
+        batch.push(no_contexts(since), NO_CONTEXT);
     }
 
     /// Returns the source, which also takes descriptions of descriptors where they are recorded.

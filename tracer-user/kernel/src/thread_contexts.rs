@@ -4,13 +4,18 @@
 //! its process is asked, at first often, whether it publishes some, and the programs are told where
 //! they are. A child has what its parent has, and another program has nothing, which the programs
 //! note themselves.
+//!
+//! The service opens no file of a process: there the one who traces looks for them in the same way
+//! ([`ContextSearch`]), and says where they are.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use aya::Ebpf;
 use aya::maps::MapData;
@@ -18,7 +23,7 @@ use tracer_binary::bounded_proc;
 use tracer_binary::stacks::{BuildIds, Mapping, read_mappings};
 use tracer_binary::thread_context::{context_place, context_variable};
 use tracer_binary::thread_local::VariablePlace;
-use tracer_common::kernel::{CONTEXT_REMAINDERS, ContextPlace, ContextState, traced};
+use tracer_common::kernel::{CONTEXT_REMAINDERS, ContextPlace, ContextState, PID_LIMIT, traced};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::error::LoadError;
@@ -59,7 +64,51 @@ const EPOCH: Duration = Duration::from_secs(1);
 pub(super) struct ContextWatch {
     state: Arc<MapMemory>,
     began: Instant,
-    _watching: Watching,
+    /// Map from which the programs know of processes, where others say where contexts are.
+    places: Option<PlaceMap>,
+    _watching: Option<Watching>,
+}
+
+/// Map from which the programs know of processes, and their state.
+#[derive(Debug)]
+struct PlaceMap {
+    places: Places,
+    state: Arc<MapMemory>,
+}
+
+impl PlaceMap {
+    fn from_object(ebpf: &mut Ebpf) -> Result<Self, LoadError> {
+        let missing = || LoadError::PartMissing { name: PLACES };
+        let state = Arc::new(map_array(ebpf, STATE, size_of::<ContextState>())?);
+        let map = ebpf.take_map(PLACES).ok_or_else(missing)?;
+        let places = Places::try_from(map).map_err(|_other_kind| missing())?;
+        Ok(Self { places, state })
+    }
+
+    /// Tells the programs where a process has its contexts.
+    fn insert(&mut self, pid: i32, place: ContextPlace) -> Result<(), LoadError> {
+        let words = <[u64; WORDS]>::read_from_bytes(place.as_bytes());
+        let (Ok(key), Ok(words)) = (u32::try_from(pid), words) else {
+            let last = PID_LIMIT as usize - 1;
+            return Err(LoadError::NoSuchPid { pid, last });
+        };
+        let remainder = usize_of(key) % CONTEXT_REMAINDERS;
+        let may_have = std::mem::offset_of!(ContextState, may_have) + remainder;
+        if let Some(byte) = self.state.byte(may_have) {
+            byte.store(1, Ordering::Relaxed);
+        }
+        let inserted = self.places.insert(key, words, 0);
+        inserted.map_err(|source| LoadError::Map {
+            name: PLACES,
+            source: Box::new(source),
+        })
+    }
+
+    fn remove(&mut self, pid: i32) {
+        if let Ok(key) = u32::try_from(pid) {
+            let _ = self.places.remove(&key);
+        }
+    }
 }
 
 impl ContextWatch {
@@ -70,11 +119,9 @@ impl ContextWatch {
     ///
     /// See [`LoadError`].
     pub fn begin(ebpf: &mut Ebpf, are_pids_ours: bool) -> Result<Self, LoadError> {
-        let missing = || LoadError::PartMissing { name: PLACES };
-        let state = Arc::new(map_array(ebpf, STATE, size_of::<ContextState>())?);
         let traced = TracedMap::from_object(ebpf)?.read_all()?;
-        let map = ebpf.take_map(PLACES).ok_or_else(missing)?;
-        let places = Places::try_from(map).map_err(|_other_kind| missing())?;
+        let places = PlaceMap::from_object(ebpf)?;
+        let state = Arc::clone(&places.state);
         let failed = |source| LoadError::MapCall {
             call: "thread",
             name: PLACES,
@@ -83,13 +130,11 @@ impl ContextWatch {
         let watcher = MappingWatcher::new().map_err(failed)?;
         let mut watch = Watch {
             places,
-            state: Arc::clone(&state),
             traced: are_pids_ours.then_some(traced),
             told: HashSet::new(),
             unseen: all_processes(),
-            candidates: HashMap::new(),
-            files: HashMap::new(),
-            build_ids: BuildIds::new(),
+            candidates: Candidates::default(),
+            files: Files::new(),
         };
         let watching = watcher.start("contexts", move |rings, stopped| {
             watch.go_on(rings, stopped)
@@ -97,8 +142,42 @@ impl ContextWatch {
         Ok(Self {
             state,
             began: Instant::now(),
-            _watching: watching.map_err(failed)?,
+            places: None,
+            _watching: Some(watching.map_err(failed)?),
         })
+    }
+
+    /// Begins without a watch: others say where contexts are.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoadError`].
+    pub fn begin_for_others(ebpf: &mut Ebpf) -> Result<Self, LoadError> {
+        let places = PlaceMap::from_object(ebpf)?;
+        Ok(Self {
+            state: Arc::clone(&places.state),
+            began: Instant::now(),
+            places: Some(places),
+            _watching: None,
+        })
+    }
+
+    /// Tells the programs where a process has its contexts, or that it has none.
+    ///
+    /// # Errors
+    ///
+    /// There are too many processes, or the programs are told by the watch alone.
+    pub fn place(&mut self, pid: i32, place: Option<ContextPlace>) -> Result<(), LoadError> {
+        let Some(places) = &mut self.places else {
+            return Err(LoadError::PartMissing { name: PLACES });
+        };
+        match place {
+            Some(place) => places.insert(pid, place),
+            None => {
+                places.remove(pid);
+                Ok(())
+            }
+        }
     }
 
     /// Has each context recorded anew from now on, as records were lost.
@@ -117,30 +196,101 @@ impl ContextWatch {
     }
 }
 
-/// Process that has a file with the pointer.
+/// Processes that are asked where they have contexts, again and again.
+#[derive(Default)]
+struct Candidates(HashMap<i32, Candidate>);
+
+/// Process that is asked.
 struct Candidate {
     /// Time of the next question.
     next: Instant,
     wait: Duration,
 }
 
+impl Candidates {
+    fn ask_soon(&mut self, pid: i32) {
+        let candidate = Candidate {
+            next: Instant::now(),
+            wait: FIRST_WAIT,
+        };
+        self.0.insert(pid, candidate);
+    }
+
+    fn ask_later(&mut self, pid: i32) {
+        if let Some(candidate) = self.0.get_mut(&pid) {
+            candidate.next = Instant::now() + candidate.wait;
+            candidate.wait = (candidate.wait * 2).min(LONGEST_WAIT);
+        }
+    }
+
+    /// Returns how long it is until one is to be asked.
+    fn wait(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let nexts = self.0.values().map(|one| one.next);
+        nexts.map(|next| next.saturating_duration_since(now)).min()
+    }
+
+    /// Returns those whose time has come.
+    fn due(&self) -> Vec<i32> {
+        let now = Instant::now();
+        let due = self.0.iter().filter(|(_, one)| one.next <= now);
+        due.map(|(pid, _)| *pid).collect()
+    }
+}
+
 /// Path and build identifier of a file.
 type FileKey = (Arc<[u8]>, Vec<u8>);
 
+/// Files by path and build identifier: whether they define the pointer.
+struct Files {
+    known: HashMap<FileKey, bool>,
+    build_ids: BuildIds,
+}
+
+impl Files {
+    fn new() -> Self {
+        Self {
+            known: HashMap::new(),
+            build_ids: BuildIds::new(),
+        }
+    }
+
+    /// Tells whether the file of a mapping defines the pointer.
+    fn define(&mut self, pid: i32, mapping: &Mapping) -> bool {
+        if !mapping.path.starts_with(b"/") {
+            return false;
+        }
+        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
+        if let Some(defines) = self.known.get(&key).filter(|_| !key.1.is_empty()) {
+            return *defines;
+        }
+        let defines = context_variable(pid, mapping, &mut self.build_ids).is_some();
+        if self.known.len() >= MOST_FILES {
+            self.known.clear();
+        }
+        self.known.insert(key, defines);
+        defines
+    }
+
+    /// Tells whether a file that a process has mapped defines the pointer.
+    fn define_in(&mut self, pid: i32) -> bool {
+        let mappings = read_mappings(pid, &mut self.build_ids);
+        mappings.iter().any(|mapping| self.define(pid, mapping))
+    }
+}
+
 /// Watch over what processes map.
 struct Watch {
-    places: Places,
-    state: Arc<MapMemory>,
+    places: PlaceMap,
     /// Bytes of traced processes; `None` where this namespace has other pids.
     traced: Option<MapMemory>,
     /// Processes that the programs were told of.
     told: HashSet<i32>,
     /// Processes whose files were not looked at, since they were not traced.
     unseen: HashSet<i32>,
-    candidates: HashMap<i32, Candidate>,
-    /// Files by path and build identifier: whether they define the pointer.
-    files: HashMap<FileKey, bool>,
-    build_ids: BuildIds,
+    /// Processes that have a file with the pointer.
+    candidates: Candidates,
+    files: Files,
 }
 
 impl Watch {
@@ -148,9 +298,7 @@ impl Watch {
     fn go_on(&mut self, mut rings: Option<MappingRings>, stopped: &Stopped) {
         let mut looked = Instant::now();
         loop {
-            let now = Instant::now();
-            let nexts = self.candidates.values().map(|one| one.next);
-            let next = nexts.map(|next| next.saturating_duration_since(now)).min();
+            let next = self.candidates.wait();
             let timeout = next.unwrap_or(TICK).min(TICK).max(Duration::from_millis(1));
             let timeout = i32::try_from(timeout.as_millis()).unwrap_or(1);
             if stopped.waits(rings.as_ref(), timeout) {
@@ -178,8 +326,8 @@ impl Watch {
             MappingReport::Mapped(pid, mapping) => {
                 if !self.is_traced(pid) {
                     self.unseen.insert(pid);
-                } else if self.defines(pid, &mapping) {
-                    self.ask_soon(pid);
+                } else if self.files.define(pid, &mapping) {
+                    self.candidates.ask_soon(pid);
                 }
             }
             MappingReport::Forked(child, parent) if child != parent => {
@@ -187,8 +335,8 @@ impl Watch {
                 if self.told.contains(&parent) {
                     // The programs know it already.
                     self.told.insert(child);
-                } else if self.candidates.contains_key(&parent) {
-                    self.ask_soon(child);
+                } else if self.candidates.0.contains_key(&parent) {
+                    self.candidates.ask_soon(child);
                 } else if self.unseen.contains(&parent) {
                     self.unseen.insert(child);
                 }
@@ -221,89 +369,31 @@ impl Watch {
         let traced = self.unseen.iter().filter(|pid| self.is_traced(**pid));
         for pid in traced.copied().collect::<Vec<i32>>() {
             self.unseen.remove(&pid);
-            let mappings = read_mappings(pid, &mut self.build_ids);
-            if mappings.iter().any(|mapping| self.defines(pid, mapping)) {
-                self.ask_soon(pid);
+            if self.files.define_in(pid) {
+                self.candidates.ask_soon(pid);
             }
         }
     }
 
-    /// Tells whether the file of a mapping defines the pointer.
-    fn defines(&mut self, pid: i32, mapping: &Mapping) -> bool {
-        if !mapping.path.starts_with(b"/") {
-            return false;
-        }
-        let key = (Arc::clone(&mapping.path), mapping.build_id.clone());
-        if let Some(defines) = self.files.get(&key).filter(|_| !key.1.is_empty()) {
-            return *defines;
-        }
-        let defines = context_variable(pid, mapping, &mut self.build_ids).is_some();
-        if self.files.len() >= MOST_FILES {
-            self.files.clear();
-        }
-        self.files.insert(key, defines);
-        defines
-    }
-
-    fn ask_soon(&mut self, pid: i32) {
-        let candidate = Candidate {
-            next: Instant::now(),
-            wait: FIRST_WAIT,
-        };
-        self.candidates.insert(pid, candidate);
-    }
-
     /// Asks those candidates whose time has come.
     fn ask_candidates(&mut self) {
-        let now = Instant::now();
-        let due = self.candidates.iter().filter(|(_, one)| one.next <= now);
-        for pid in due.map(|(pid, _)| *pid).collect::<Vec<i32>>() {
+        for pid in self.candidates.due() {
             match place_of(pid) {
                 Ok(Some(place)) => {
-                    self.candidates.remove(&pid);
+                    self.candidates.0.remove(&pid);
                     self.tell(pid, place);
                 }
                 Ok(None) => {
                     self.untell(pid);
-                    if let Some(candidate) = self.candidates.get_mut(&pid) {
-                        candidate.next = now + candidate.wait;
-                        candidate.wait = (candidate.wait * 2).min(LONGEST_WAIT);
-                    }
+                    self.candidates.ask_later(pid);
                 }
                 Err(Gone) => self.forget(pid),
             }
         }
     }
 
-    fn tell(&mut self, pid: i32, (place, program): (VariablePlace, PathBuf)) {
-        let place = match place {
-            VariablePlace::Distance(distance) => ContextPlace {
-                module: 0,
-                offset: distance.cast_unsigned(),
-                generation: 0,
-            },
-            VariablePlace::Module {
-                module,
-                offset,
-                generation,
-            } => ContextPlace {
-                module,
-                offset,
-                generation,
-            },
-        };
-        let words = <[u64; WORDS]>::read_from_bytes(place.as_bytes());
-        let (Ok(key), Ok(words)) = (u32::try_from(pid), words) else {
-            return;
-        };
-        let remainder = usize_of(key) % CONTEXT_REMAINDERS;
-        if let Some(byte) = self
-            .state
-            .byte(std::mem::offset_of!(ContextState, may_have) + remainder)
-        {
-            byte.store(1, Ordering::Relaxed);
-        }
-        if let Err(error) = self.places.insert(key, words, 0) {
+    fn tell(&mut self, pid: i32, (place, program): (ContextPlace, PathBuf)) {
+        if let Err(error) = self.places.insert(pid, place) {
             tracing::debug!(
                 error = &error as &dyn std::error::Error,
                 pid,
@@ -319,17 +409,177 @@ impl Watch {
     }
 
     fn untell(&mut self, pid: i32) {
-        if self.told.remove(&pid)
-            && let Ok(key) = u32::try_from(pid)
-        {
-            let _ = self.places.remove(&key);
+        if self.told.remove(&pid) {
+            self.places.remove(pid);
         }
     }
 
     fn forget(&mut self, pid: i32) {
         self.untell(pid);
         self.unseen.remove(&pid);
-        self.candidates.remove(&pid);
+        self.candidates.0.remove(&pid);
+    }
+}
+
+/// News of a process that a service traces.
+enum News {
+    /// It comes to be traced.
+    Begins(i32),
+    /// It runs another program.
+    Becomes(i32),
+    /// It has made a child, which is traced too.
+    Makes { parent: i32, child: i32 },
+    /// It has ended.
+    Ends(i32),
+    /// Another service is there, which knows of none.
+    Anew,
+}
+
+/// Search for the contexts of processes, for who has them traced by a service. It ends when it is
+/// dropped, with all its copies.
+#[derive(Clone, Debug)]
+pub struct ContextSearch(Sender<News>);
+
+impl ContextSearch {
+    /// Begins in a thread of its own. `tell` is told where a process has its contexts, or that it
+    /// has them there no more; it returns whether that has come to the service.
+    ///
+    /// # Errors
+    ///
+    /// No thread is available.
+    pub fn begin(
+        tell: impl FnMut(i32, Option<ContextPlace>) -> bool + Send + 'static,
+    ) -> io::Result<Self> {
+        let (sender, news) = channel();
+        let thread = thread::Builder::new().name("contexts".to_owned());
+        thread.spawn(move || {
+            let mut search = Search {
+                tell,
+                told: HashSet::new(),
+                candidates: Candidates::default(),
+                files: Files::new(),
+            };
+            search.go_on(&news);
+        })?;
+        Ok(Self(sender))
+    }
+
+    /// Looks for the contexts of a process, which is traced by now.
+    pub fn begins(&self, pid: i32) {
+        self.say(News::Begins(pid));
+    }
+
+    /// Notes that a process runs another program.
+    pub fn becomes(&self, pid: i32) {
+        self.say(News::Becomes(pid));
+    }
+
+    /// Notes that a process has made a child, which is traced too.
+    pub fn makes(&self, parent: i32, child: i32) {
+        self.say(News::Makes { parent, child });
+    }
+
+    /// Notes that a process has ended.
+    pub fn ends(&self, pid: i32) {
+        self.say(News::Ends(pid));
+    }
+
+    /// Looks for all anew: another service is there.
+    pub fn begin_anew(&self) {
+        self.say(News::Anew);
+    }
+
+    fn say(&self, news: News) {
+        // The thread ends with the last sender.
+        let _ = self.0.send(news);
+    }
+}
+
+struct Search<T> {
+    tell: T,
+    /// Processes of which the service knows.
+    told: HashSet<i32>,
+    candidates: Candidates,
+    files: Files,
+}
+
+impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
+    fn go_on(&mut self, news: &Receiver<News>) {
+        loop {
+            // That of a day is none.
+            let wait = self
+                .candidates
+                .wait()
+                .unwrap_or(Duration::from_secs(86_400));
+            match news.recv_timeout(wait) {
+                Ok(one) => self.hear(one),
+                Err(RecvTimeoutError::Timeout) => self.ask_candidates(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Begins(pid) => self.candidates.ask_soon(pid),
+            // The programs have noted it before.
+            News::Becomes(pid) if self.knows(pid) => {
+                self.told.remove(&pid);
+                self.candidates.ask_soon(pid);
+            }
+            // The programs know it already.
+            News::Makes { parent, child } if self.told.contains(&parent) => {
+                self.candidates.0.remove(&child);
+                self.told.insert(child);
+            }
+            News::Makes { parent, child } if self.knows(parent) => {
+                self.told.remove(&child);
+                self.candidates.ask_soon(child);
+            }
+            // In a pid namespace of its own, the one who traces knows processes by other pids.
+            News::Becomes(_) | News::Makes { .. } => {}
+            News::Ends(pid) => {
+                self.told.remove(&pid);
+                self.candidates.0.remove(&pid);
+            }
+            News::Anew => {
+                for pid in std::mem::take(&mut self.told) {
+                    self.candidates.ask_soon(pid);
+                }
+            }
+        }
+    }
+
+    fn knows(&self, pid: i32) -> bool {
+        self.told.contains(&pid) || self.candidates.0.contains_key(&pid)
+    }
+
+    fn ask_candidates(&mut self) {
+        for pid in self.candidates.due() {
+            if !self.files.define_in(pid) {
+                self.ask_again(pid);
+                continue;
+            }
+            match place_of(pid) {
+                Ok(Some((place, program))) if (self.tell)(pid, Some(place)) => {
+                    self.candidates.0.remove(&pid);
+                    self.told.insert(pid);
+                    // It may have begun another program meanwhile, which is told of later.
+                    if program_of(pid).as_ref() != Some(&program) {
+                        (self.tell)(pid, None);
+                    }
+                }
+                Ok(_) => self.ask_again(pid),
+                Err(Gone) => drop(self.candidates.0.remove(&pid)),
+            }
+        }
+    }
+
+    fn ask_again(&mut self, pid: i32) {
+        match program_of(pid) {
+            Some(_) => self.candidates.ask_later(pid),
+            None => drop(self.candidates.0.remove(&pid)),
+        }
     }
 }
 
@@ -338,16 +588,35 @@ struct Gone;
 
 /// Returns where a process has the contexts of its threads, and its program; `None` where it has
 /// none at this moment.
-fn place_of(pid: i32) -> Result<Option<(VariablePlace, PathBuf)>, Gone> {
+fn place_of(pid: i32) -> Result<Option<(ContextPlace, PathBuf)>, Gone> {
     let asked = bounded_proc::ask_process(pid, move || {
         let program = program_of(pid).ok_or(Gone)?;
         let mut build_ids = BuildIds::new();
         let mappings = read_mappings(pid, &mut build_ids);
         let place = context_place(pid, &mappings, &mut build_ids);
-        Ok(place.map(|place| (place, program)))
+        Ok(place.map(|place| (in_words(place), program)))
     });
     // One that keeps the kernel from answering is asked again.
     asked.unwrap_or(Ok(None))
+}
+
+fn in_words(place: VariablePlace) -> ContextPlace {
+    match place {
+        VariablePlace::Distance(distance) => ContextPlace {
+            module: 0,
+            offset: distance.cast_unsigned(),
+            generation: 0,
+        },
+        VariablePlace::Module {
+            module,
+            offset,
+            generation,
+        } => ContextPlace {
+            module,
+            offset,
+            generation,
+        },
+    }
 }
 
 fn program_of(pid: i32) -> Option<PathBuf> {

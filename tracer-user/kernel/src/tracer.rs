@@ -139,7 +139,10 @@ impl KernelTracer {
         let python = (options.stacks.python_frames > 0).then(|| PythonStacks::begin(&mut ebpf));
         let are_pids_ours = kernel.namespace.is_none();
         let contexts = options.thread_contexts;
-        let contexts = contexts.then(|| ContextWatch::begin(&mut ebpf, are_pids_ours));
+        let contexts = contexts.then(|| match options.contexts_for_others {
+            true => ContextWatch::begin_for_others(&mut ebpf),
+            false => ContextWatch::begin(&mut ebpf, are_pids_ours),
+        });
         let has_calls = attached.recorded & wanted::bit(EventTypeId::SYSCALL_EXIT) != 0;
         let hooks = MoveHooks {
             btf: kernel.btf.as_ref(),

@@ -222,6 +222,7 @@ impl Setup {
             descriptors: recording.descriptors,
             stacks: recording.stacks,
             thread_contexts: recording.trace_context,
+            contexts_for_others: false,
             probes,
             tracepoints,
             counting: recording.counting,

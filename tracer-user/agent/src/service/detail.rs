@@ -66,7 +66,8 @@ pub fn check(detail: &Detail, sees_every_process: bool) -> Result<(), NotGiven> 
         && detail.stack_types & !known == 0
         && detail.kernel_frames <= frames
         && detail.user_frames <= frames
-        && detail.copied_bytes <= MOST_COPIED_BYTES;
+        && detail.copied_bytes <= MOST_COPIED_BYTES
+        && (!detail.calls_at_exit || is_possible_at_exit(detail));
     if !is_known {
         return Err(NotGiven::Unknown);
     }
@@ -80,6 +81,12 @@ pub fn check(detail: &Detail, sees_every_process: bool) -> Result<(), NotGiven> 
         return Err(NotGiven::Kernel);
     }
     Ok(())
+}
+
+/// Tells whether this detail goes with calls that are recorded as they end: what descriptors are is
+/// asked as a call begins.
+const fn is_possible_at_exit(detail: &Detail) -> bool {
+    detail.descriptors == 0 && detail.types & wanted::bit(EventTypeId::SYSCALL_ENTER) == 0
 }
 
 /// Tells whether every user may read the kernel's addresses in `/proc/kallsyms`: by the settings
@@ -144,6 +151,16 @@ mod tests {
         assert_eq!(refused(|it| it.user_frames = 128), unknown);
         assert_eq!(refused(|it| it.copied_bytes = 32_769), unknown);
         assert_eq!(refused(|it| it.stack_types = stacks::PROBES), unknown);
+        let at_exit = |it: &mut Detail| it.calls_at_exit = true;
+        assert_eq!(refused(at_exit), unknown);
+        let mut at_exit = Detail {
+            calls_at_exit: true,
+            descriptors: 0,
+            ..asked
+        };
+        assert_eq!(check(&at_exit, false), Ok(()));
+        at_exit.types = wanted::bit(EventTypeId::SYSCALL_ENTER);
+        assert_eq!(check(&at_exit, false), Err(NotGiven::Unknown));
         let many = Some(NotGiven::Samples);
         assert_eq!(refused(|it| it.samples_per_second = 1001), many);
         let wakers = |it: &mut Detail| it.stack_types |= wanted::bit(EventTypeId::WAKEUP);

@@ -13,7 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tracer_area::monotonic_now;
 use tracer_common::event_type::{EventOrigin, EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType};
-use tracer_common::kernel::wanted;
+use tracer_common::kernel::{ContextPlace, wanted};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Loss, LossCause, Pending, Source as _};
@@ -25,7 +25,6 @@ use tracer_syscalls::choice::SyscallSet;
 use tracer_text::say;
 
 use super::detail::{descriptors_of, stacks_of};
-use super::rooms::RoomKey;
 use crate::Hub;
 use crate::hub::TracedFor;
 
@@ -92,7 +91,7 @@ struct Recording {
 impl Recording {
     /// Loads the programs for these types, in this detail; `is_beside` a recording that has what
     /// says which processes exist.
-    fn load(bits: u64, detail: RoomKey, is_beside: bool) -> Result<Self, String> {
+    fn load(bits: u64, detail: Option<Detail>, is_beside: bool) -> Result<Self, String> {
         let detail = detail.unwrap_or(Detail {
             string_bytes: STRING_BYTES,
             calls: *SyscallSet::all().words(),
@@ -108,9 +107,12 @@ impl Recording {
             wanted: types(bits, detail.samples_per_second > 0),
             string_bytes: detail.string_bytes,
             descriptors: descriptors_of(&detail),
+            calls_at_exit: detail.calls_at_exit,
             stacks: stacks_of(&detail),
             stacks_for_others: true,
             guards: true,
+            thread_contexts: detail.contexts,
+            contexts_for_others: true,
             is_beside,
             ..KernelOptions::default()
         };
@@ -211,7 +213,7 @@ pub struct Recordings {
     hub: Hub,
     /// The detail, where it is not the usual one: then all is one recording, of the types that its
     /// clients may ask for.
-    detail: RoomKey,
+    detail: Option<Detail>,
     usual: Option<Recording>,
     on_demand: Option<Recording>,
     collected: [Collected; 2],
@@ -232,7 +234,7 @@ struct Unsure {
 
 impl Recordings {
     /// Begins without any.
-    pub fn new(hub: Hub, detail: RoomKey) -> Self {
+    pub fn new(hub: Hub, detail: Option<Detail>) -> Self {
         Self {
             hub,
             detail,
@@ -274,7 +276,24 @@ impl Recordings {
             let marked = mark(&mut recording.tracer, pid, traced);
             marked.map_err(|error| in_words(&error))?;
         }
+        // The next subscription has heard of none so far.
+        if let Some(usual) = &mut self.usual {
+            usual.source.renew_contexts();
+        }
         Ok(())
+    }
+
+    /// Notes where a process has the contexts of its threads.
+    ///
+    /// # Errors
+    ///
+    /// There are too many processes, or contexts are not recorded: in words.
+    pub fn place_contexts(&mut self, pid: i32, place: Option<ContextPlace>) -> Result<(), String> {
+        let Some(usual) = &mut self.usual else {
+            return Err("nothing is recorded".to_owned());
+        };
+        let placed = usual.source.place_contexts(pid, place);
+        placed.map_err(|error| in_words(&error))
     }
 
     fn load_usual(&mut self) -> Result<(), String> {
@@ -432,7 +451,8 @@ impl Recordings {
             return;
         };
         // First: whether a process is another's by then is known by what was recorded before it.
-        self.hub.withhold(&usual.tracer.take_withheld());
+        let withheld = usual.tracer.take_withheld();
+        self.hub.withhold(&withheld);
         if let Some(on_demand) = &mut self.on_demand {
             self.hub.withhold(&on_demand.tracer.take_withheld());
         }
@@ -460,6 +480,10 @@ impl Recordings {
             |(header, _): &(&EventHeader, &[u8])| wanted::bit(header.event_type) & ON_DEMAND != 0;
         let all = first.since(0).chain(second.since(0).filter(is_on_demand));
         self.hub.take(all, signs, watermark);
+        if !withheld.is_empty() {
+            // Who hears of it as a loss knows no context any more.
+            usual.source.renew_contexts();
+        }
         self.hub.complete_up_to(watermark);
         self.be_sure(watermark);
     }

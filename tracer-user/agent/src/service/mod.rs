@@ -46,7 +46,7 @@ pub use listening::{ListenError, Listening, listen};
 pub use manager::say_ready;
 pub use orders::Order;
 pub use policy::{Policy, PolicyError};
-pub use rooms::RoomKey;
+pub use rooms::{RoomKey, RoomName};
 
 /// Interval between two rounds where nothing asks for one.
 const TICK: Duration = Duration::from_millis(50);
@@ -185,6 +185,18 @@ impl Service {
                     None => Err("it has waited for too long; try again".to_owned()),
                 };
                 let _ = reply.send(traced);
+            }
+            Order::Place {
+                room,
+                pid,
+                place,
+                reply,
+            } => {
+                let placed = match self.rooms.get(room) {
+                    Some(room) => room.kernel.place_contexts(pid, place),
+                    None => Err("the recording is gone".to_owned()),
+                };
+                let _ = reply.send(placed);
             }
             Order::Adjust { room, reply } => {
                 if let Some(room) = self.rooms.get(room) {

@@ -2,9 +2,10 @@
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
+use tracer_common::kernel::ContextPlace;
 use tracer_posix::agent::protocol::Detail;
 
-use super::rooms::RoomKey;
+use super::rooms::{RoomKey, RoomName};
 use crate::Hub;
 
 /// Something to do. A conversation gives one at a time, so that they are bounded by the
@@ -16,12 +17,19 @@ pub enum Order {
     Open {
         detail: Detail,
         user: u32,
-        reply: oneshot::Sender<Result<Hub, String>>,
+        reply: oneshot::Sender<Result<(RoomName, Hub), String>>,
     },
     /// Trace a process.
     Trace {
         room: RoomKey,
         pid: i32,
+        reply: oneshot::Sender<Result<(), String>>,
+    },
+    /// Note where a process has the contexts of its threads.
+    Place {
+        room: RoomKey,
+        pid: i32,
+        place: Option<ContextPlace>,
         reply: oneshot::Sender<Result<(), String>>,
     },
     /// Record what the subscriptions want by now.
@@ -54,7 +62,7 @@ impl Orders {
     /// # Errors
     ///
     /// Why it cannot be, in words.
-    pub async fn open(&self, detail: Detail, user: u32) -> Result<Hub, String> {
+    pub async fn open(&self, detail: Detail, user: u32) -> Result<(RoomName, Hub), String> {
         let (reply, replied) = oneshot::channel();
         let order = Order::Open {
             detail,
@@ -73,6 +81,28 @@ impl Orders {
     pub async fn trace(&self, room: RoomKey, pid: i32) -> Result<(), String> {
         let (reply, replied) = oneshot::channel();
         let order = Order::Trace { room, pid, reply };
+        self.0.send(order).map_err(|_ended| ends())?;
+        replied.await.map_err(|_ended| ends())?
+    }
+
+    /// Has it noted where a process has the contexts of its threads.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be, in words.
+    pub async fn place(
+        &self,
+        room: RoomKey,
+        pid: i32,
+        place: Option<ContextPlace>,
+    ) -> Result<(), String> {
+        let (reply, replied) = oneshot::channel();
+        let order = Order::Place {
+            room,
+            pid,
+            place,
+            reply,
+        };
         self.0.send(order).map_err(|_ended| ends())?;
         replied.await.map_err(|_ended| ends())?
     }

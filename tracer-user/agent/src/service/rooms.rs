@@ -32,8 +32,28 @@ const MOST_LOADED: usize = 12;
 /// Time in which these are counted.
 const LOADED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Name of a recording: its detail, or `None` for the usual one.
-pub type RoomKey = Option<Detail>;
+/// Name of a recording; `None` for the usual one.
+pub type RoomKey = Option<RoomName>;
+
+/// Name of a recording of other than the usual detail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoomName {
+    /// The detail.
+    pub detail: Detail,
+    /// The user who alone has it: what clients say of their processes is believed there.
+    user: Option<u32>,
+}
+
+impl RoomName {
+    /// Returns the name of the recording that has this detail for this user.
+    pub fn new(detail: Detail, user: u32) -> Self {
+        let is_users_own = detail.contexts;
+        Self {
+            detail,
+            user: is_users_own.then_some(user),
+        }
+    }
+}
 
 /// Recording, and its subscriptions.
 pub struct Room {
@@ -51,7 +71,7 @@ impl Room {
         Self {
             key,
             user,
-            kernel: Recordings::new(hub.clone(), key),
+            kernel: Recordings::new(hub.clone(), key.map(|name| name.detail)),
             hub,
             since: Some(Instant::now()),
         }
@@ -88,16 +108,17 @@ impl Rooms {
         self.all.iter_mut().find(|room| room.key == key)
     }
 
-    /// Returns the hub of the recording of this detail, which is made for `user` where there is
+    /// Returns the recording of this detail, with its hub, which is made for `user` where there is
     /// none.
     ///
     /// # Errors
     ///
     /// There are too many, in words.
-    pub fn open(&mut self, detail: Detail, user: u32) -> Result<Hub, String> {
-        if let Some(room) = self.get(Some(detail)) {
+    pub fn open(&mut self, detail: Detail, user: u32) -> Result<(RoomName, Hub), String> {
+        let name = RoomName::new(detail, user);
+        if let Some(room) = self.get(Some(name)) {
             room.since = room.since.map(|_| Instant::now());
-            return Ok(room.hub.clone());
+            return Ok((name, room.hub.clone()));
         }
         self.may_load(user)?;
         if !self.shares.take(user, 1) {
@@ -114,10 +135,10 @@ impl Rooms {
         let [usual, ..] = self.all.as_slice() else {
             return Err("the service ends".to_owned());
         };
-        let room = Room::new(Some(detail), user, usual.hub.beside());
+        let room = Room::new(Some(name), user, usual.hub.beside(detail.contexts));
         let hub = room.hub.clone();
         self.all.push(room);
-        Ok(hub)
+        Ok((name, hub))
     }
 
     fn may_load(&mut self, user: u32) -> Result<(), String> {
@@ -252,5 +273,20 @@ mod tests {
         assert_eq!(opened as usize, MOST_LOADED + 1);
         assert!(refusal.contains("try again in a moment"), "{refusal}");
         assert!(rooms.open(detail(opened), 9).is_ok());
+    }
+
+    #[test]
+    fn what_clients_say_of_their_processes_counts_in_recordings_of_their_own_user() {
+        let mut rooms = Rooms::new(Hub::new(MOST_AT_SERVICE, 0));
+        let with_contexts = Detail {
+            contexts: true,
+            ..detail(1)
+        };
+        for (detail, is_shared) in [(detail(1), true), (with_contexts, false)] {
+            let [first, again, other] =
+                [7, 7, 8].map(|user| rooms.open(detail, user).map(|(name, _)| name));
+            assert_eq!(first, again);
+            assert_eq!(first == other, is_shared);
+        }
     }
 }

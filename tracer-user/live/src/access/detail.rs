@@ -20,7 +20,11 @@ pub fn from_setup(setup: &Setup) -> Option<Detail> {
         DescriptorOptions::Full => 2,
     };
     let is_usual = [0, DEFAULT_STRING_BYTES].contains(&recording.string_bytes);
-    if is_usual && descriptors == 0 && !options.are_wanted() {
+    let is_plain = descriptors == 0
+        && !options.are_wanted()
+        && !recording.calls_at_exit
+        && !recording.trace_context;
+    if is_usual && is_plain {
         return None;
     }
     let types = recording.selection.kernel_types();
@@ -38,6 +42,8 @@ pub fn from_setup(setup: &Setup) -> Option<Detail> {
         },
         string_bytes: recording.string_bytes,
         descriptors,
+        calls_at_exit: recording.calls_at_exit,
+        contexts: recording.trace_context,
         ..Detail::default()
     };
     if !options.are_wanted() {

@@ -1,12 +1,13 @@
-//! Part that a trace takes of the events that the service gives, which have all system calls.
+//! Part of the events that the service gives which a trace takes: the service gives all system
+//! calls.
 
 use std::collections::HashMap;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
 use tracer_engine::event::EventHeader;
-use tracer_engine::source::Batch;
-use tracer_kernel::GivenStacks;
+use tracer_engine::source::{Batch, Loss};
+use tracer_kernel::{ContextSearch, GivenStacks, NO_CONTEXT, no_contexts};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::names::Table;
 use zerocopy::FromBytes as _;
@@ -72,6 +73,8 @@ pub struct GivenEvents {
     stacks: Option<GivenStacks>,
     /// Processes that are shown, where others are named too.
     shown: Option<ShownProcesses>,
+    /// Search for the contexts of threads, where these are recorded.
+    contexts: Option<ContextSearch>,
     /// Stacks of system calls that may not be taken, by thread: each comes before its call.
     held: HashMap<i32, (EventHeader, Vec<u8>)>,
 }
@@ -79,21 +82,55 @@ pub struct GivenEvents {
 impl GivenEvents {
     /// Returns the filter of a trace, which shows these alone; `None` where it takes all that there
     /// is as it comes.
-    pub fn from_setup(setup: &Setup, shown: Option<ShownProcesses>) -> Option<Self> {
+    pub fn from_setup(
+        setup: &Setup,
+        shown: Option<ShownProcesses>,
+        contexts: Option<ContextSearch>,
+    ) -> Option<Self> {
         let has_detail = detail::from_setup(setup).is_some();
         let stacks = &setup.recording.stacks;
         let given = Self {
             choice: CallChoice::from_setup(setup, has_detail),
             stacks: stacks.are_wanted().then(|| GivenStacks::begin(stacks)),
             shown,
+            contexts,
             held: HashMap::new(),
         };
-        let is_any = given.choice.is_some() || given.stacks.is_some() || given.shown.is_some();
+        let is_any = given.choice.is_some()
+            || given.stacks.is_some()
+            || given.shown.is_some()
+            || given.contexts.is_some();
         is_any.then_some(given)
+    }
+
+    /// Takes a loss: what threads work for may be among what is missing.
+    pub fn lose(&self, loss: Loss, batch: &mut Batch<'_>) {
+        if self.contexts.is_some() {
+            batch.push(no_contexts(loss.since), NO_CONTEXT);
+        }
+        batch.lose(loss);
+    }
+
+    /// Looks for the contexts of a process that is new, or another program.
+    fn note_process(&self, header: &EventHeader, data: &[u8]) {
+        let Some(contexts) = &self.contexts else {
+            return;
+        };
+        match header.event_type {
+            EventTypeId::FORK => {
+                if let Some(child) = data.first_chunk() {
+                    contexts.makes(header.pid, i32::from_ne_bytes(*child));
+                }
+            }
+            EventTypeId::EXEC => contexts.becomes(header.pid),
+            EventTypeId::EXIT => contexts.ends(header.pid),
+            _ => {}
+        }
     }
 
     /// Takes an event.
     pub fn take(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
+        self.note_process(header, data);
         if let Some(shown) = &self.shown
             && !shown.takes(header, data)
         {

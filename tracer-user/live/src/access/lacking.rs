@@ -16,7 +16,7 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 10] = [
+const LACKING: [Lacking; 8] = [
     Lacking {
         is_asked_for: |setup| setup.recording.counting.is_some(),
         options: "--count",
@@ -51,16 +51,6 @@ const LACKING: [Lacking; 10] = [
         options: "--stack kernel",
         instead: "give --stack user; functions of the kernel are for who may read their addresses: \
                   kernel.kptr_restrict is 0 and kernel.perf_event_paranoid at most 1",
-    },
-    Lacking {
-        is_asked_for: |setup| setup.recording.trace_context,
-        options: "--trace-context",
-        instead: "leave it out: `tracer-user why --now` shows what threads work for at this moment",
-    },
-    Lacking {
-        is_asked_for: |setup| setup.recording.calls_at_exit,
-        options: "--calls exit",
-        instead: "leave it out: calls are recorded as they begin and as they end",
     },
     Lacking {
         is_asked_for: |setup| setup.recording.btf.is_some(),
@@ -136,14 +126,6 @@ mod tests {
             setup(|setup| change(&mut setup.recording.stacks))
         };
         let refused = [
-            (
-                setup(|it| it.recording.calls_at_exit = true),
-                "--calls exit",
-            ),
-            (
-                setup(|it| it.recording.trace_context = true),
-                "--trace-context",
-            ),
             (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
             (setup(|it| it.buffers.kernel_ring_bytes *= 2), "--ring-size"),
             (stacks(|it| it.user_events = true), "--stack-for user"),
@@ -179,6 +161,8 @@ mod tests {
             it.recording.string_bytes = 65;
             it.recording.descriptors = DescriptorOptions::Plain;
             it.recording.inlined = true;
+            it.recording.calls_at_exit = true;
+            it.recording.trace_context = true;
             let stacks = &mut it.recording.stacks;
             (stacks.off_cpu, stacks.user_frames) = (Some(Duration::ZERO), 8);
         });

@@ -12,7 +12,7 @@ use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Source, Unread};
-use tracer_kernel::{Availability, availability, look_in_proc};
+use tracer_kernel::{Availability, ContextSearch, availability, look_in_proc};
 use tracer_posix::agent::{AgentError, AgentSource, Request, SYSTEM_ADDRESS};
 use tracer_text::say;
 
@@ -120,6 +120,8 @@ pub struct Service {
     /// Whether the service has refused what the kernel does not let this user trace: it need not be
     /// asked for each process.
     is_by_rights_alone: bool,
+    /// Search for the contexts of threads, where these are recorded.
+    contexts: Option<ContextSearch>,
 }
 
 /// Conversation with the service, and what waits for it and for the stream.
@@ -154,10 +156,12 @@ impl Service {
         if setup.recording.stacks.are_wanted() && detail::lacks_kernel_frames(setup) {
             say(WITHOUT_KERNEL);
         }
+        let link: Arc<Mutex<Link>> = Arc::default();
+        let contexts = setup.recording.trace_context.then(|| search_over(&link));
         let available = availability(None).ok();
         let selection = &setup.recording.selection;
         Self {
-            link: Arc::default(),
+            link,
             request: Request {
                 pid: 0,
                 // Of those that are named and not shown the children are to be known too.
@@ -179,6 +183,7 @@ impl Service {
             }),
             left_alone: 0,
             is_by_rights_alone: false,
+            contexts: contexts.flatten(),
         }
     }
 
@@ -191,6 +196,9 @@ impl Service {
         self.name(pid)?;
         if let Some((_, shown)) = &self.acquaintances {
             shown.show(pid, inherit);
+        }
+        if let Some(contexts) = &self.contexts {
+            contexts.begins(pid);
         }
         Ok(())
     }
@@ -320,6 +328,7 @@ impl Service {
 pub struct ServiceSource {
     link: Arc<Mutex<Link>>,
     given: Option<GivenEvents>,
+    contexts: Option<ContextSearch>,
     watermark: MonotonicNs,
     /// Time of the next question, and the pause after it if it brings nothing.
     due: Instant,
@@ -331,7 +340,8 @@ impl ServiceSource {
     pub fn from_service(service: &Service, setup: &Setup) -> Self {
         Self {
             link: Arc::clone(&service.link),
-            given: GivenEvents::from_setup(setup, service.shown()),
+            given: GivenEvents::from_setup(setup, service.shown(), service.contexts.clone()),
+            contexts: service.contexts.clone(),
             watermark: MonotonicNs(0),
             due: Instant::now(),
             pause: Duration::ZERO,
@@ -374,6 +384,12 @@ impl Source for ServiceSource {
         };
         self.watermark = self.watermark.max(watermark);
         let is_gone = agent.as_raw_fd() < 0;
+        if let Some(contexts) = &self.contexts
+            && link.gone.is_some()
+            && !is_gone
+        {
+            contexts.begin_anew();
+        }
         link.note(is_gone);
         self.pause_after(has_brought);
         self.watermark
@@ -426,9 +442,27 @@ fn collect_given(
         given.take(&event.header, event.data(&data), batch);
     }
     for loss in losses {
-        batch.lose(loss);
+        given.lose(loss, batch);
     }
     (watermark, !events.is_empty())
+}
+
+/// Begins a search for the contexts of threads, which tells the service of them.
+fn search_over(link: &Arc<Mutex<Link>>) -> Option<ContextSearch> {
+    let link = Arc::clone(link);
+    let begun = ContextSearch::begin(move |pid, place| {
+        let told = match &mut lock(&link).agent {
+            Some(agent) => agent.place_contexts(pid, place),
+            None => return false,
+        };
+        if let Err(error) = &told {
+            tracing::debug!(pid, error = error as &dyn std::error::Error, "not told");
+        }
+        told.is_ok()
+    });
+    begun
+        .inspect_err(|error| say(&format!("no thread looks for contexts of threads: {error}")))
+        .ok()
 }
 
 /// Says where the kernel's events are from. The agent of another trace has those alone that this
