@@ -3,7 +3,8 @@
  * a lock that another thread takes too. FAULT makes one of these slower: "none", "reads" (many small ones), "cold" (the
  * file is not in memory), "disk" (each record is made durable), "compute", "lock" (held longer), "timer" (waits between
  * tries), "command" (runs one for each request), "pipe" (asks another process, which takes its time), "quota" (the control
- * group GROUP has a tenth of a CPU), "crowd" (others want the CPU). Says nothing.
+ * group GROUP has a tenth of a CPU), "crowd" (others want the CPU). Says nothing. What waits for a device is done as often
+ * as it takes for some milliseconds of waiting, however fast the device is.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,7 +19,13 @@
 #include <trace.h>
 #include <unistd.h>
 
-enum { REQUESTS = 48, BLOCK = 4096, BLOCKS = 256, CROWD = 3 };
+enum { REQUESTS = 48, BLOCK = 4096, BLOCKS = 256, CROWD = 8 };
+
+/* Time that a request waits for a device, where that is the fault; and how often it tries at most. */
+enum { DEVICE_NS = 6000000, MOST_TRIES = 500 };
+
+/* Time that it waits for others. */
+enum { OTHERS_US = 8000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char *fault;
@@ -44,6 +51,41 @@ static void wait_us(long us)
     nanosleep(&time, NULL);
 }
 
+/* A file that is as large as all its blocks, and on the disk. */
+static int file_in(const char *folder, const char *name)
+{
+    char path[512], block[BLOCK] = "";
+    int file;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    for (int nth = 0; nth < BLOCKS; nth++)
+        must(write(file, block, BLOCK) == BLOCK);
+    must(fsync(file) == 0);
+    return file;
+}
+
+/* Returns for how long this thread has been blocked: it had no CPU and could not run. */
+static long long blocked_ns(void)
+{
+    static int statistics = -1;
+    struct timespec now;
+    char text[128] = "";
+    long long ran = 0, queued = 0;
+
+    if (statistics < 0)
+        statistics = open("/proc/thread-self/schedstat", O_RDONLY);
+    must(pread(statistics, text, sizeof text - 1, 0) > 0 && sscanf(text, "%lld %lld", &ran, &queued) == 2);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec - ran - queued;
+}
+
+/* Tells whether a request has waited for long enough since then, or has tried often enough. */
+static int has_waited(long long since, int tries)
+{
+    return blocked_ns() - since >= DEVICE_NS || tries >= MOST_TRIES;
+}
+
 static void compute(long steps)
 {
     for (long step = 0; step < steps; step++)
@@ -55,7 +97,7 @@ static void *other_thread(void *unused)
     (void)unused;
     while (!is_over) {
         pthread_mutex_lock(&lock);
-        wait_us(is("lock") ? 3000 : 50);
+        wait_us(is("lock") ? OTHERS_US : 50);
         pthread_mutex_unlock(&lock);
         wait_us(500);
     }
@@ -77,7 +119,7 @@ static void start_peer(int *to, int *from)
     if (fork() == 0) {
         close(asked[1]);
         while (read(asked[0], &byte, 1) == 1) {
-            wait_us(is("pipe") ? 3000 : 20);
+            wait_us(is("pipe") ? OTHERS_US : 20);
             if (write(answered[1], &byte, 1) != 1)
                 break;
         }
@@ -105,10 +147,10 @@ static void obey_quota(const char *group)
 
     snprintf(path, sizeof path, "%s/cpu.max", group);
     if (access(path, F_OK) == 0) {
-        write_to(group, "cpu.max", "10000 100000");
+        write_to(group, "cpu.max", "1000 10000");
     } else {
-        write_to(group, "cpu.cfs_period_us", "100000");
-        write_to(group, "cpu.cfs_quota_us", "10000");
+        write_to(group, "cpu.cfs_period_us", "10000");
+        write_to(group, "cpu.cfs_quota_us", "1000");
     }
     write_to(group, "cgroup.procs", "0");
 }
@@ -132,26 +174,32 @@ static void gather_crowd(pid_t *crowd)
 static void answer(int data, int records, int to, int from)
 {
     static char block[BLOCK];
-    int reads = is("reads") ? 2000 : 8;
+    static int recorded;
+    int reads = is("reads") ? 5000 : 8, tries = 0;
+    long long since = is("cold") ? blocked_ns() : 0;
 
-    if (is("cold"))
-        posix_fadvise(data, 0, 0, POSIX_FADV_DONTNEED);
-    for (int nth = 0; nth < reads; nth++)
-        must(pread(data, block, is("reads") ? 16 : BLOCK, (long)(nth * 37 % BLOCKS) * BLOCK) > 0);
+    do {
+        if (is("cold"))
+            posix_fadvise(data, 0, 0, POSIX_FADV_DONTNEED);
+        for (int nth = 0; nth < reads; nth++)
+            must(pread(data, block, is("reads") ? 16 : BLOCK, (long)(nth * 37 % BLOCKS) * BLOCK) > 0);
+    } while (is("cold") && !has_waited(since, ++tries));
     compute(is("compute") ? 3000000 : 300000);
-    /* Four times where it is made durable: a disk of a virtual machine may be fast. */
-    for (int nth = 0; nth < (is("disk") ? 4 : 1); nth++) {
-        must(write(records, block, BLOCK) == BLOCK);
+    since = is("disk") ? blocked_ns() : 0;
+    tries = 0;
+    do {
+        must(pwrite(records, block, BLOCK, (long)(recorded++ % BLOCKS) * BLOCK) == BLOCK);
+        /* Over what is there already: the file system has nothing of its own to write. */
         if (is("disk"))
-            must(fsync(records) == 0);
-    }
+            must(fdatasync(records) == 0);
+    } while (is("disk") && !has_waited(since, ++tries));
     pthread_mutex_lock(&lock);
     counted++;
     pthread_mutex_unlock(&lock);
     if (is("timer"))
-        wait_us(4000);
+        wait_us(OTHERS_US);
     if (is("command"))
-        must(system("sleep 0.004") == 0);
+        must(system("sleep 0.008") == 0);
     must(write(to, "?", 1) == 1 && read(from, block, 1) == 1);
 }
 
@@ -160,19 +208,12 @@ int main(int argc, char **argv)
     trace_event_id_t begin, end;
     pid_t crowd[CROWD];
     pthread_t other;
-    char path[512], block[BLOCK] = "";
     int data, records, to, from;
 
     must(argc >= 3);
     fault = argv[1];
-    snprintf(path, sizeof path, "%s/data", argv[2]);
-    data = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    for (int nth = 0; nth < BLOCKS; nth++)
-        must(write(data, block, BLOCK) == BLOCK);
-    must(fsync(data) == 0);
-    snprintf(path, sizeof path, "%s/records", argv[2]);
-    records = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    must(data >= 0 && records >= 0);
+    data = file_in(argv[2], "data");
+    records = file_in(argv[2], "records");
     must(posix_trace_eventid_open("request begin", &begin) == 0);
     must(posix_trace_eventid_open("request end", &end) == 0);
     start_peer(&to, &from);
