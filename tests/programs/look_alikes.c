@@ -6,11 +6,14 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,13 +31,14 @@ static void must(int is_so)
 
 static void compute(long microseconds)
 {
+    const int steps = microseconds > 10000 ? 200000 : 2000;
     struct timespec now;
     long long until;
 
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     until = now.tv_sec * 1000000000LL + now.tv_nsec + microseconds * 1000LL;
     do {
-        for (volatile int i = 0; i < 2000; i++)
+        for (volatile int i = 0; i < steps; i++)
             ;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     } while (now.tv_sec * 1000000000LL + now.tv_nsec < until);
@@ -193,6 +197,75 @@ static void slow_answer(void)
     must(recv(client, &byte, 1, 0) < 0);
 }
 
+/* Signals that stop and continue programs come again and again, and stop none: they are ignored, or it runs already. */
+static void signals(void)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    pid_t sender, program = getpid();
+    int is_over[2];
+    char byte;
+
+    must(signal(SIGTSTP, SIG_IGN) != SIG_ERR && pipe(is_over) == 0);
+    sender = fork();
+    if (sender == 0) {
+        for (int i = 0; i < 30; i++) {
+            nanosleep(&pause, NULL);
+            kill(program, SIGTSTP);
+            kill(program, SIGCONT);
+        }
+        _exit(write(is_over[1], "", 1) == 1 ? EXIT_SUCCESS : EXIT_FAILURE);
+    }
+    must(read(is_over[0], &byte, 1) == 1 && waitpid(sender, NULL, 0) == sender);
+}
+
+/* Much memory is touched for the first time, and much oftener again: the time is that of its work. */
+static void touched_again(void)
+{
+    enum { PAGES = 6000, PAGE = 4096, ROUNDS = 200 };
+    char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    must(memory != MAP_FAILED && madvise(memory, PAGES * PAGE, MADV_NOHUGEPAGE) == 0);
+    for (int round = 0; round < ROUNDS; round++)
+        memset(memory, round, PAGES * PAGE);
+}
+
+static void *wait_for_child(void *child)
+{
+    must(waitpid(*(pid_t *)child, NULL, 0) == *(pid_t *)child);
+    return NULL;
+}
+
+/* A thread waits for a command all the time, and the program does not wait for that: it computes. */
+static void beside_a_command(void)
+{
+    const struct timespec long_time = {.tv_nsec = 300000000};
+    pid_t child = fork();
+    pthread_t waits;
+
+    if (child == 0) {
+        nanosleep(&long_time, NULL);
+        _exit(EXIT_SUCCESS);
+    }
+    must(child > 0 && pthread_create(&waits, NULL, wait_for_child, &child) == 0);
+    compute(500000);
+    must(pthread_join(waits, NULL) == 0);
+}
+
+/* Many soft interrupts, each of which takes little: the time is that of its work. */
+static void light_packets(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof to;
+    int receives = socket(AF_INET, SOCK_DGRAM, 0), sends = socket(AF_INET, SOCK_DGRAM, 0);
+
+    must(bind(receives, (struct sockaddr *)&to, length) == 0);
+    must(getsockname(receives, (struct sockaddr *)&to, &length) == 0);
+    for (int i = 0; i < 5000; i++) {
+        must(sendto(sends, "packet", 6, 0, (struct sockaddr *)&to, length) == 6);
+        compute(80);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 2 ? argv[1] : "";
@@ -217,6 +290,14 @@ int main(int argc, char **argv)
         herd_with_work();
     else if (strcmp(name, "slow_answer") == 0)
         slow_answer();
+    else if (strcmp(name, "signals") == 0)
+        signals();
+    else if (strcmp(name, "touched_again") == 0)
+        touched_again();
+    else if (strcmp(name, "beside_a_command") == 0)
+        beside_a_command();
+    else if (strcmp(name, "light_packets") == 0)
+        light_packets();
     else
         return 2;
     return EXIT_SUCCESS;

@@ -69,6 +69,35 @@ int main(int argc, char **argv)
 }
 #endif
 
+#ifdef PROGRAM_small_files
+/* Files are opened for a few bytes each, as of a table of which each row is a file. */
+enum { BYTES = 100 };
+
+#ifdef FIXED
+enum { FILES = 1 };
+#else
+enum { FILES = 30000 };
+#endif
+
+int main(int argc, char **argv)
+{
+    static char bytes[4096];
+    int row;
+
+    if (argc < 2)
+        return 2;
+    row = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (row < 0 || write(row, bytes, BYTES) != BYTES || close(row) != 0)
+        return EXIT_FAILURE;
+    for (int i = 0; i < FILES; i++) {
+        row = open(argv[1], O_RDONLY);
+        if (row < 0 || read(row, bytes, sizeof bytes) != BYTES || read(row, bytes, sizeof bytes) != 0 || close(row) != 0)
+            return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+#endif
+
 #ifdef PROGRAM_failing_opens
 /* A file is looked for again and again where it is not. */
 enum { TRIES = 200000 };

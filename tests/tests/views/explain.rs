@@ -263,7 +263,23 @@ fn a_connection_that_is_not_accepted_is_named_with_its_address() {
 #[test]
 #[ignore = "loads eBPF"]
 fn a_budget_that_is_used_up_is_named() {
-    check("deadline", "throttling", &["deadline", "SCHED_DEADLINE"]);
+    if missing_right().is_some() {
+        return;
+    }
+    let slow = Program::new("deadline", Kind::Slow).explain(&NOTHING);
+    slow.names_first("throttling", &["deadline", "SCHED_DEADLINE"]);
+    // It waits for a CPU, as one does that lacks CPUs. No other thread goes before it.
+    let ns_of = |rule: &str| {
+        let all = slow.0["findings"].as_array().unwrap().iter();
+        let of_rule = all.filter(|found| found["rule"] == rule);
+        of_rule
+            .filter_map(|found| found["ns"].as_u64())
+            .sum::<u64>()
+    };
+    assert!(ns_of("cpu") * 2 < ns_of("throttling"), "{:#}", slow.0);
+    Program::new("deadline", Kind::Fixed)
+        .explain(&NOTHING)
+        .names_nothing();
 }
 
 #[test]
@@ -349,6 +365,22 @@ fn small_reads_are_named_with_their_size_and_file() {
         "small-io",
         &["read()", "1 bytes each", "data"],
     );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn many_small_files_are_named_with_their_size() {
+    check(
+        "small_files",
+        "small-io",
+        &["opened many files", "100 bytes", "read()", "data"],
+    );
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn of_a_pipeline_the_command_is_named_that_the_others_wait_for() {
+    check("pipeline.sh", "child", &["sh ", "wait4", "; gzip "]);
 }
 
 #[test]
@@ -448,7 +480,7 @@ fn a_process_that_waits_for_work_does_not_hang() {
 }
 
 /// Calls that `busy_loop` makes in the tests of estimates.
-const MANY_CALLS: u64 = 1_500_000;
+const MANY_CALLS: u64 = 4_000_000;
 
 /// Checks that the calls of a program that makes very many were recorded for a part of the time,
 /// and that what is said of all of them is right.
@@ -459,10 +491,19 @@ fn check_estimate(explained: &Explanation) {
     assert!(part.is_some_and(|part| part < 800), "{:#}", explained.0);
     assert_eq!(found["sure"], "sampled", "{found:#}");
     assert!(found["sampled"].as_u64() < Some(800), "{found:#}");
-    let count = found["count"].as_u64().unwrap();
-    // Each call takes longer while it is recorded, on a busy machine by more than is allowed for.
-    let bounds = MANY_CALLS / 3..=MANY_CALLS * 3 / 2;
-    assert!(bounds.contains(&count), "{count}: {:#}", explained.0);
+    // The bounds hold whatever else the machine does, and where events were lost.
+    let [least, count, most] =
+        ["count_least", "count", "count_most"].map(|key| found[key].as_u64().unwrap());
+    assert!(least <= MANY_CALLS && MANY_CALLS <= most, "{found:#}");
+    assert!(least <= count && count <= most, "{found:#}");
+    // What a recorded call costs is several times as much as such a call, and a log does not have
+    // it.
+    let is_measured = !explained.0["cost"].is_null();
+    if is_measured {
+        let near = MANY_CALLS / 3..=MANY_CALLS * 3;
+        assert!(near.contains(&count), "{count}: {:#}", explained.0);
+        assert!(most < 15 * least, "{found:#}");
+    }
 }
 
 #[test]
@@ -631,18 +672,23 @@ fn a_log_says_the_same_as_a_running_trace_and_the_same_bytes_each_time() {
     assert!(!blind.contains(&"lock".into()));
 }
 
-/// Programs of `look_alikes.c`, and the rules that they must not be taken for.
-const LOOK_ALIKES: [(&str, &[&str]); 10] = [
+/// Programs of `look_alikes.c`, and the rules that they must not be taken for. Each has the sign by
+/// which a simpler rule would go.
+const LOOK_ALIKES: [(&str, &[&str]); 14] = [
     ("workers", &["lock", "hung", "herd"]),
     ("no_disk", &["disk", "sleep"]),
     ("datagrams", &["dns", "connect", "sleep"]),
     ("busy_events", &["polling"]),
-    ("one_thread", &["hot-thread", "lock", "faults"]),
-    ("short_threads", &["processes", "child", "sleep"]),
+    ("one_thread", &["hot-thread", "lock"]),
+    ("short_threads", &["processes", "sleep"]),
     ("large_reads", &["small-io", "disk"]),
     ("some_fail", &["failing"]),
     ("herd_with_work", &["herd", "inversion"]),
     ("slow_answer", &["connect", "dns", "sleep"]),
+    ("signals", &["stopped"]),
+    ("touched_again", &["faults"]),
+    ("beside_a_command", &["child", "processes"]),
+    ("light_packets", &["interrupts", "small-io"]),
 ];
 
 #[test]
@@ -658,7 +704,7 @@ fn what_looks_alike_is_not_taken_for_it() {
             folder: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap(),
             command: vec![program.clone(), name.into()],
         };
-        let explained = like.explain(&[like.file()]);
+        let explained = like.explain_with(&["--add-events", "softirq"], &[like.file()]);
         assert!(explained.0["wall_ns"].as_u64() > Some(20_000_000), "{name}");
         for rule in rules {
             assert!(!explained.has(rule), "{name}: {rule}: {:#}", explained.0);

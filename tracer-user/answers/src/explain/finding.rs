@@ -67,6 +67,8 @@ pub struct RuleFinding {
     /// The part of the time from which it is estimated, in thousandths; `None` where all of it was
     /// recorded.
     pub sampled: Option<u64>,
+    /// Least and most that `count` is, where it is an estimate.
+    pub count_between: Option<(u64, u64)>,
     /// Words of the command that looks closer, without those that say at what: `stat --syscalls
     /// fsync`.
     pub next: String,

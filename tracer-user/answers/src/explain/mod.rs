@@ -178,6 +178,8 @@ fn finding(found: &RuleFinding) -> Value {
         "by": found.by,
         "ns": found.ns,
         "count": found.count,
+        "count_least": found.count_between.map(|(least, _)| least),
+        "count_most": found.count_between.map(|(_, most)| most),
         "longest_ns": found.longest,
         "sure": found.sure.word(),
         "signs": found.sure.signs(),

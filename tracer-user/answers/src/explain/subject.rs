@@ -24,11 +24,7 @@ impl ExplainSubject {
         let mut typed = vec!["tracer-user".to_owned()];
         match self {
             Self::Log(log) => {
-                let words = match words {
-                    "why --now" => "why --whole --brief",
-                    words => words,
-                };
-                let mut words = words.split(' ');
+                let mut words = of_the_past(words).split(' ');
                 while let Some(word) = words.next() {
                     if OF_PROCESSES.contains(&word) {
                         words.next();
@@ -46,12 +42,20 @@ impl ExplainSubject {
                 }
             }
             Self::Command(command) => {
-                typed.push(words.to_owned());
+                typed.push(of_the_past(words).to_owned());
                 typed.push("--".to_owned());
                 typed.extend(command.iter().map(|word| shell_word(word)));
             }
         }
         typed.join(" ")
+    }
+}
+
+/// Returns the words for what has ended, which nothing can look at as it is now.
+fn of_the_past(words: &str) -> &str {
+    match words {
+        "why --now" => "why --whole --brief",
+        words => words,
     }
 }
 
@@ -75,6 +79,10 @@ mod tests {
             command.command("stat"),
             "tracer-user stat -- sh -c 'a'\\''?$(b)'"
         );
+        let ended = ExplainSubject::Command(vec!["ls".to_owned()]);
+        let past = "tracer-user why --whole --brief";
+        assert_eq!(ended.command("why --now"), format!("{past} -- ls"));
+        assert_eq!(log.command("why --now"), format!("{past} 'my log'"));
         let processes = ExplainSubject::Processes(vec!["-p".to_owned(), "12".to_owned()]);
         assert_eq!(
             processes.command("why --now"),

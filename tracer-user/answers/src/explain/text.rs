@@ -98,8 +98,12 @@ fn push_finding(out: &mut String, position: usize, found: &RuleFinding) {
         wrapped(&what, "   ").trim_start()
     ));
     let mut facts = Vec::new();
-    if found.count > 0 {
-        facts.push(format!("{} times", found.count));
+    match found.count_between {
+        Some((least, most)) => {
+            facts.push(format!("about {} times ({least} to {most})", found.count))
+        }
+        None if found.count > 0 => facts.push(format!("{} times", found.count)),
+        None => {}
     }
     facts.push(format!("{} in all", duration(found.ns)));
     if let Some(longest) = found.longest {

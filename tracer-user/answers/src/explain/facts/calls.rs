@@ -11,7 +11,7 @@ use tracer_syscalls::pointer_data::Texts;
 use zerocopy::FromBytes as _;
 
 use super::descriptors::{KnownDescriptors, descriptor, harmless};
-use super::{CallCoverage, WaitClass, WaitDetail, classes};
+use super::{CallCost, CallCoverage, WaitClass, WaitDetail, classes};
 use crate::queries::words::call_name;
 
 /// Returned errors that are told apart in one sum; those beyond count as the last of them.
@@ -57,6 +57,8 @@ pub struct CallSum {
     /// The part of the time from which all of this is estimated, in thousandths; `None` where all
     /// calls were recorded.
     pub sampled: Option<u64>,
+    /// Least and most that `count` is, where it is an estimate.
+    pub count_between: Option<(u64, u64)>,
 }
 
 /// The calls of all processes.
@@ -124,13 +126,16 @@ impl CallSums {
     }
 
     /// Makes estimates of the whole from what was recorded in windows.
-    pub fn estimate(&mut self, windows: &CallCoverage) {
+    pub fn estimate(&mut self, windows: &CallCoverage, cost: CallCost) {
         for (of, sum) in self.sums.iter_mut() {
             let Some(share) = windows.share_of(of.pid) else {
                 continue;
             };
             sum.sampled = Some(share);
-            let whole = |counted: &mut u64| *counted = windows.whole(of.pid, *counted);
+            sum.count_between = Some(windows.whole(of.pid, sum.count, cost).between);
+            let whole = |counted: &mut u64| {
+                *counted = windows.whole(of.pid, *counted, cost).likely;
+            };
             let CallSum {
                 count,
                 ns,
@@ -141,11 +146,15 @@ impl CallSums {
                 small_ns,
                 thread: _,
                 sampled: _,
+                count_between: _,
             } = sum;
-            for counted in [count, ns, zero, bytes, small, small_ns] {
+            for counted in [count, zero, bytes, small] {
                 whole(counted);
             }
             errors.iter_mut().for_each(|(_, count)| whole(count));
+            for time in [ns, small_ns] {
+                *time = windows.whole_ns(of.pid, *time);
+            }
         }
     }
 

@@ -11,8 +11,8 @@ use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
 use super::{
-    CallCoverage, CallSums, Crews, Details, KnownPlaces, MadeProcesses, PathFacts, Queues,
-    TraceFacts,
+    CallCost, CallCoverage, CallSums, Crews, Details, KnownPlaces, MadeProcesses, PathFacts,
+    Queues, TraceFacts,
 };
 use crate::queries::{Question, SpanChoice};
 use crate::stat::{Sums, Watcher};
@@ -106,7 +106,7 @@ impl Gatherer {
         let mut waits: Vec<_> = waits.map(|(key, total)| (key, *total)).collect();
         waits.sort_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
         let mut calls = self.calls;
-        calls.estimate(&self.seen.windows);
+        calls.estimate(&self.seen.windows, CallCost::of(summary));
         TraceFacts {
             path: PathFacts::new(&statistics.paths, wall),
             wall,

@@ -23,7 +23,7 @@ pub use path::{Leaf, PathFacts};
 pub use places::{FoundPlace, KnownPlaces, SpotId, Work};
 pub use processes::{MadeProcesses, Short};
 pub use queues::Queues;
-pub use windows::CallCoverage;
+pub use windows::{CallCost, CallCoverage};
 
 use tracer_analysis::{Thread, WaitKey, WaitTotal};
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use foldhash::HashMap;
 use tracer_analysis::{Interval, State};
+use tracer_event::summary::Summary;
 
 use super::super::rules::support::{WHOLE, thousandths};
 
@@ -30,6 +31,8 @@ struct Change {
 pub struct CallCoverage {
     changes: VecDeque<Change>,
     ran: HashMap<i32, Ran>,
+    /// System calls of all processes that returned in windows.
+    calls: u64,
 }
 
 /// How long the threads of a process ran, in nanoseconds.
@@ -41,9 +44,70 @@ struct Ran {
     calls: u64,
 }
 
-/// How much longer a call takes that is recorded, in nanoseconds: a program makes fewer in the time
-/// that it runs in windows.
-const RECORDING_NS: u64 = 200;
+/// Cost of a call that is recorded: a program makes fewer of them in the time that it runs in
+/// windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallCost {
+    /// How much longer a call takes that is recorded, in nanoseconds.
+    recorded_ns: u64,
+    /// Whether that was measured in this trace.
+    is_measured: bool,
+    /// How long any call takes at least, in nanoseconds.
+    cheapest_ns: u64,
+    /// Calls that were made in windows, where events were lost and the kernel's programs have
+    /// counted them.
+    made: Option<u64>,
+}
+
+impl Default for CallCost {
+    /// Returns the cost where it was not measured, as in a log: low numbers, so that estimates are
+    /// rather too low.
+    fn default() -> Self {
+        Self {
+            recorded_ns: 200,
+            is_measured: false,
+            cheapest_ns: 30,
+            made: None,
+        }
+    }
+}
+
+impl CallCost {
+    /// Returns the cost that the trace has measured, if it has.
+    #[must_use]
+    pub fn of(summary: &Summary) -> Self {
+        let unmeasured = Self::default();
+        summary.held_up.map_or(unmeasured, |held_up| Self {
+            recorded_ns: held_up.call_ns,
+            is_measured: true,
+            made: (summary.lost_in_trace() > 0).then_some(held_up.calls),
+            cheapest_ns: (held_up.cheapest_ns * 3 / 4).max(unmeasured.cheapest_ns),
+        })
+    }
+
+    /// Returns the time without that of recording in which a process made so many calls, from the
+    /// time with it: as it is likely, and the least that it can be, in nanoseconds.
+    fn own_ns(self, in_windows: u64, calls: u64) -> (u64, u64) {
+        let least = calls.saturating_mul(self.cheapest_ns).max(1);
+        let recording = calls.saturating_mul(self.recorded_ns);
+        let likely = in_windows.saturating_sub(recording).max(least);
+        let shortest = if self.is_measured {
+            in_windows.saturating_sub(recording.saturating_add(recording / 4))
+        } else {
+            0
+        };
+        (likely, shortest.max(least).min(likely))
+    }
+}
+
+/// Estimate of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Likely number.
+    pub likely: u64,
+    /// Least and most that it is, where the program does the same between windows as in them.
+    pub between: (u64, u64),
+}
 
 impl CallCoverage {
     /// Notes that system calls are recorded from this moment on, or that they are not. Before the
@@ -98,6 +162,7 @@ impl CallCoverage {
 
     /// Notes that a process returns from a system call, in a window.
     pub fn count_call(&mut self, pid: i32) {
+        self.calls += 1;
         if self.ran.len() < MOST_PROCESSES || self.ran.contains_key(&pid) {
             self.ran.entry(pid).or_default().calls += 1;
         }
@@ -132,18 +197,43 @@ impl CallCoverage {
         (!self.changes.is_empty() && ran.in_all > 0 && share < ALL_BUT).then_some(share)
     }
 
-    /// Returns the estimate of a process's whole from what was counted in windows.
+    /// Returns the estimate of a process's whole number from what was counted in windows. Each call
+    /// takes longer in these, by what recording it costs.
     #[must_use]
-    pub fn whole(&self, pid: i32, counted: u64) -> u64 {
+    pub fn whole(&self, pid: i32, counted: u64, cost: CallCost) -> Estimate {
         let Some(ran) = self.ran.get(&pid).filter(|ran| ran.in_windows > 0) else {
-            return counted;
+            return Estimate {
+                likely: counted,
+                between: (counted, counted),
+            };
         };
-        let recording = ran.calls.saturating_mul(RECORDING_NS);
-        let own = ran.in_windows.saturating_sub(recording);
-        let own = own.max(ran.in_windows / 4).max(1);
-        let outside = ran.in_all.saturating_sub(ran.in_windows);
-        let more = u128::from(counted) * u128::from(outside) / u128::from(own);
-        counted.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
+        let (counted, calls) = (self.made(counted, cost), self.made(ran.calls, cost));
+        let with = |in_windows: u64| {
+            let outside = ran.in_all.saturating_sub(ran.in_windows);
+            let more = u128::from(counted) * u128::from(outside) / u128::from(in_windows.max(1));
+            counted.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
+        };
+        let (likely, shortest) = cost.own_ns(ran.in_windows, calls);
+        Estimate {
+            likely: with(likely.min(ran.in_windows)),
+            // No call takes longer while none is recorded.
+            between: (with(ran.in_windows), with(shortest.min(ran.in_windows))),
+        }
+    }
+
+    /// Returns the number of calls that were made in windows, of which so many were seen to return.
+    fn made(&self, counted: u64, cost: CallCost) -> u64 {
+        let seen = self.calls.max(1);
+        let made = cost.made.unwrap_or(seen).max(seen);
+        let made = u128::from(counted) * u128::from(made) / u128::from(seen);
+        u64::try_from(made).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the estimate of how long a process's calls took in all, in nanoseconds, from that in
+    /// windows: the part of its time is the same.
+    #[must_use]
+    pub fn whole_ns(&self, pid: i32, ns: u64) -> u64 {
+        self.whole(pid, ns, CallCost::default()).between.0
     }
 }
 
@@ -184,14 +274,9 @@ mod tests {
         assert_eq!(windows.share_of(3), Some(0));
         assert_eq!(windows.share_of(4), Some(333));
         assert_eq!(windows.share_of(5), None, "unknown");
-        assert_eq!(
-            (
-                windows.whole(4, 10),
-                windows.whole(3, 10),
-                windows.whole(2, 10)
-            ),
-            (30, 10, 10)
-        );
+        let whole = |pid| windows.whole(pid, 10, CallCost::default()).likely;
+        assert_eq!((whole(4), whole(3), whole(2)), (30, 10, 10));
+        assert_eq!(windows.whole_ns(4, 10), 30);
         assert_eq!(
             windows.share_of_all(),
             Some((100 + 100 + 200) * 1000 / 1100)
@@ -200,18 +285,40 @@ mod tests {
 
     #[test]
     fn the_time_that_recording_takes_is_none_in_which_calls_are_made() {
+        let measured = CallCost {
+            recorded_ns: 200,
+            is_measured: true,
+            ..CallCost::default()
+        };
         let mut windows = CallCoverage::default();
         windows.change(1_000_000, false);
         ran(&mut windows, 1, 0, 10_000_000);
         for _ in 0..2500 {
             windows.count_call(1);
         }
-        // Half of the time in the window was that of recording.
-        assert_eq!(windows.whole(1, 2500), 2500 + 2500 * 9 * 2);
+        // Half of the time in the window was that of recording, or five eighths.
+        let whole = windows.whole(1, 2500, measured);
+        assert_eq!(whole.likely, 2500 + 2500 * 9 * 2);
+        assert_eq!(whole.between, (25_000, 2500 + 2500 * 9 * 8 / 3));
+        // Where that was not measured, a call takes no time but the least.
+        let unmeasured = windows.whole(1, 2500, CallCost::default());
+        assert_eq!(unmeasured.likely, whole.likely);
+        assert_eq!(unmeasured.between, (25_000, 2500 + 9_000_000 / 30));
+        // Half of the calls were lost.
+        let lost = CallCost {
+            made: Some(5000),
+            recorded_ns: 100,
+            ..measured
+        };
+        let whole = windows.whole(1, 2500, lost);
+        assert_eq!(whole.likely, 5000 + 5000 * 9 * 2);
         for _ in 0..25000 {
             windows.count_call(1);
         }
-        assert_eq!(windows.whole(1, 100), 100 + 100 * 9 * 4, "not all of it");
+        // Not all of the time was.
+        let whole = windows.whole(1, 27500, measured);
+        assert_eq!(whole.likely, 27500 + 9_000_000 / 30);
+        assert_eq!(whole.between, (275_000, whole.likely));
     }
 
     #[test]

@@ -60,10 +60,24 @@ fn about(rule: &'static str, facts: &TraceFacts, of: CallOf, sum: &CallSum) -> O
             None => Sure::Measured,
         },
         sampled: sum.sampled,
+        count_between: sum.count_between,
         next: format!("stat --syscalls {name}"),
         is_on_cpu: true,
         comm: crew.comm.clone(),
     })
+}
+
+/// Sets how many of the calls are meant: a part of all of them, of which the bounds are known.
+fn set_count(found: &mut RuleFinding, count: u64) {
+    let all = u128::from(found.count.max(1));
+    let part = |bound: u64| {
+        let part = u128::from(bound) * u128::from(count) / all;
+        u64::try_from(part).unwrap_or(u64::MAX)
+    };
+    found.count_between = found
+        .count_between
+        .map(|(least, most)| (part(least), part(most)));
+    found.count = count;
 }
 
 /// Returns the share of a process's calls that are of this kind, in thousandths.
@@ -74,20 +88,35 @@ fn part_of_calls(facts: &TraceFacts, of: CallOf, count: u64) -> u64 {
     thousandths(count, all)
 }
 
-/// Returns the share of the time in which a thread ran, by `part` thousandths of it.
-fn of_running(facts: &TraceFacts, sum: &CallSum, part: u64) -> u64 {
-    let Some(crew) = facts.crews.find(sum.thread) else {
-        return 0;
-    };
-    let ran = share(facts, crew, crew.total.running, |leaf| {
-        leaf.part == PathPart::Running
-    });
-    ran * part / 1000
+/// Time on a CPU that calls take.
+struct OnCpu {
+    /// How long, in nanoseconds.
+    ns: u64,
+    /// The share of the time.
+    share: u64,
 }
 
-/// Returns how long a crew ran, by `part` thousandths of it, in nanoseconds.
-fn ran_for(crew: &Crew, part: u64) -> u64 {
-    crew.total.running / 1000 * part
+/// Returns the time that so many calls of a crew take, which were in the kernel for `in_calls` and
+/// are `part` thousandths of its calls: that in the kernel, and where they are `most` thousandths
+/// or more, that around them, as it prepares them and looks at what they return.
+fn on_cpu(
+    facts: &TraceFacts,
+    crew: &Crew,
+    (count, in_calls): (u64, u64),
+    (part, most): (u64, u64),
+) -> OnCpu {
+    /// Time around a call that counts as its own, in nanoseconds: who does more between two calls
+    /// does something else.
+    const AROUND_NS: u64 = 2000;
+    let running = crew.total.running;
+    let with_around = in_calls.saturating_add(count.saturating_mul(AROUND_NS));
+    let part = part.min(thousandths(with_around, running));
+    let ran = share(facts, crew, running, |leaf| leaf.part == PathPart::Running);
+    let around = if part >= most { ran * part / 1000 } else { 0 };
+    OnCpu {
+        ns: in_calls.max(running / 1000 * part),
+        share: around.max(share(facts, crew, in_calls, |_| false)),
+    }
 }
 
 /// Finds many small reads or writes.
@@ -95,25 +124,31 @@ pub fn small(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.calls.sorted().into_iter();
     let found = all.filter_map(|(of, sum)| {
         let name = call_name(of.key);
-        if !returns_bytes(&name) || sum.small < MANY || sum.small * 10 < sum.count * 9 {
+        // The last read of each file has nothing.
+        let few = sum.small.saturating_add(sum.zero);
+        if !returns_bytes(&name) || sum.small < MANY || few * 10 < sum.count * 9 {
             return None;
         }
         let mut found = about("small-io", facts, of, sum)?;
         let crew = facts.crews.named(&found.comm)?;
-        found.count = sum.small;
-        found.ns = sum
-            .small_ns
-            .max(ran_for(crew, part_of_calls(facts, of, sum.small)));
-        let in_calls = share(facts, crew, sum.small_ns, |_| false);
+        set_count(&mut found, sum.small);
         let part = part_of_calls(facts, of, sum.small);
-        // A program that does little else spends the time between them on them too.
-        let around = if part >= 400 {
-            of_running(facts, sum, part)
-        } else {
-            0
-        };
-        found.share = in_calls.max(around);
-        let mean = sum.bytes.checked_div(sum.count).unwrap_or(0);
+        let taken = on_cpu(facts, crew, (sum.small, sum.small_ns), (part, 400));
+        (found.ns, found.share) = (taken.ns, taken.share);
+        let mean = sum.bytes.checked_div(sum.small).unwrap_or(0);
+        if let Some(whole) = small_files(facts, of, sum) {
+            let part = part_of_calls(facts, of, whole.calls);
+            let taken = on_cpu(facts, crew, (whole.calls, whole.ns), (part, 400));
+            (found.ns, found.share) = (taken.ns, taken.share);
+            set_count(&mut found, whole.opened);
+            found.what = format!(
+                "opened many files for a few bytes each: {mean} bytes in the mean, by {} calls a \
+                 file, such as {name}()",
+                whole.calls.checked_div(whole.opened).unwrap_or(0)
+            );
+            found.next = "stat --syscalls %file,%desc".to_owned();
+            return Some(found);
+        }
         let objects = facts.calls.count_objects(of);
         let on = match (&found.object, objects) {
             (Some(object), 1) => format!(" of {object}"),
@@ -130,6 +165,52 @@ pub fn small(facts: &TraceFacts) -> Vec<RuleFinding> {
     found.collect()
 }
 
+/// Files that are opened for a few bytes each.
+struct SmallFiles {
+    /// How many were opened.
+    opened: u64,
+    /// Calls that open, look at, read and close them.
+    calls: u64,
+    /// Their time, in nanoseconds.
+    ns: u64,
+}
+
+/// Returns the files that a process opens for one or two of these calls each.
+fn small_files(facts: &TraceFacts, of: CallOf, sum: &CallSum) -> Option<SmallFiles> {
+    const OPEN: [&str; 3] = ["open", "openat", "openat2"];
+    const BESIDE: [&str; 10] = [
+        "close",
+        "fstat",
+        "newfstatat",
+        "stat",
+        "lstat",
+        "statx",
+        "lseek",
+        "ioctl",
+        "fadvise64",
+        "read",
+    ];
+    let mut files = SmallFiles {
+        opened: 0,
+        calls: 0,
+        ns: 0,
+    };
+    let all = facts.calls.sorted().into_iter();
+    for (other, calls) in all.filter(|(other, _)| other.pid == of.pid) {
+        let name = call_name(other.key);
+        let is_open = OPEN.contains(&name.as_str());
+        if is_open {
+            let failed: u64 = calls.errors.iter().map(|(_, count)| *count).sum();
+            files.opened += calls.count.saturating_sub(failed);
+        }
+        if is_open || other == of || BESIDE.contains(&name.as_str()) {
+            files.calls = files.calls.saturating_add(calls.count);
+            files.ns = files.ns.saturating_add(calls.ns);
+        }
+    }
+    (files.opened >= MANY && files.opened.saturating_mul(2) >= sum.small).then_some(files)
+}
+
 /// Finds calls that fail again and again.
 pub fn failing(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.calls.sorted().into_iter();
@@ -141,11 +222,10 @@ pub fn failing(facts: &TraceFacts) -> Vec<RuleFinding> {
         let name = call_name(of.key);
         let mut found = about("failing", facts, of, sum)?;
         let part = part_of_calls(facts, of, count);
-        found.share = of_running(facts, sum, if part >= 300 { part } else { 0 });
         let crew = facts.crews.named(&found.comm)?;
-        found.share = found.share.max(share(facts, crew, sum.ns, |_| false));
-        found.count = count;
-        found.ns = found.ns.max(ran_for(crew, part));
+        let taken = on_cpu(facts, crew, (count, sum.ns), (part, 300));
+        (found.ns, found.share) = (taken.ns, taken.share);
+        set_count(&mut found, count);
         let error = error_name(i32::try_from(error).unwrap_or(0)).unwrap_or("an error");
         let on = found
             .object
@@ -173,9 +253,10 @@ pub fn polling(facts: &TraceFacts) -> Vec<RuleFinding> {
             return None;
         }
         let mut found = about("polling", facts, of, sum)?;
-        found.share = of_running(facts, sum, part);
-        found.ns = ran_for(facts.crews.named(&found.comm)?, part);
-        found.count = sum.zero;
+        let crew = facts.crews.named(&found.comm)?;
+        let taken = on_cpu(facts, crew, (sum.zero, sum.ns), (part, 0));
+        (found.ns, found.share) = (taken.ns, taken.share);
+        set_count(&mut found, sum.zero);
         found.what = format!(
             "asked {name}() again and again without waiting, and there was nothing: it kept a CPU \
              busy"

@@ -33,6 +33,7 @@ fn about(rule: &'static str, crew: &Crew, ns: u64) -> RuleFinding {
         longest: None,
         sure: Sure::Measured,
         sampled: None,
+        count_between: None,
         next: "stat --sort runnable".to_owned(),
         is_on_cpu: false,
         comm: crew.comm.clone(),

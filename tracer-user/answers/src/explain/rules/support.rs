@@ -153,15 +153,22 @@ impl CrewWaits {
         })
     }
 
-    /// Returns the thread's name that ended most of their time.
+    /// Returns the name of the threads that ended most of their time.
     #[must_use]
-    pub fn waker(&self) -> Option<String> {
+    pub fn waker_name(&self) -> Option<String> {
         let threads = self.by.iter().filter_map(|(by, ns)| match by {
             EndedBy::Waker(Waker::Thread(of)) => Some((of, *ns)),
             _ => None,
         });
         let (longest, _) = threads.max_by(|(one, a), (other, b)| a.cmp(b).then(other.cmp(one)))?;
-        let name = task(longest);
+        Some(task(longest))
+    }
+
+    /// Returns the thread that ended most of their time: its name, and where that was one thread,
+    /// its ids.
+    #[must_use]
+    pub fn waker(&self) -> Option<String> {
+        let name = self.waker_name()?;
         match self.total.waker {
             Some(of) if self.by.len() == 1 => Some(format!("{name} {}", ids(of))),
             _ => Some(name),
@@ -211,8 +218,10 @@ pub fn of_waits(
     crew: &Crew,
     waits: &CrewWaits,
 ) -> RuleFinding {
+    // The place is that of the call that is named.
+    let longest = most(&waits.inside).map(|(inside, _)| *inside);
     let is_meant = |thread: Thread, reason: tracer_analysis::Reason| {
-        waits.threads.contains(&thread) && waits.inside.contains_key(&reason.inside)
+        waits.threads.contains(&thread) && Some(reason.inside) == longest
     };
     let at = facts.places.of_waits(is_meant);
     RuleFinding {
@@ -234,6 +243,7 @@ pub fn of_waits(
             Sure::Measured
         },
         sampled: None,
+        count_between: None,
         next: "why --whole --brief".to_owned(),
         is_on_cpu: false,
         comm: crew.comm.clone(),

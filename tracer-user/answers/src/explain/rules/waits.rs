@@ -9,7 +9,9 @@ use tracer_analysis::{
 
 use super::super::facts::{Leaf, TraceFacts, WaitClass};
 use super::super::finding::{RuleFinding, Sure};
-use super::support::{CrewWaits, by_crew, is_wait_of, most, of_waits, share, thousandths};
+use super::support::{
+    CrewWaits, by_crew, harmless, is_wait_of, most, of_waits, share, share_on_path, thousandths,
+};
 use crate::queries::words::{inside, lock_type, place, thread};
 
 /// Waits with a time limit before they are those of a lock.
@@ -131,6 +133,46 @@ fn meanwhile(facts: &TraceFacts, comm: &[u8], classes: &[WaitClass]) -> Option<S
     (ns > 0 && ns * 2 > all).then(|| format!("who had it {word} meanwhile"))
 }
 
+/// Returns the name of the threads that most of the waits of a crew was for, directly or since
+/// others waited for them, and what they did; `None` where no name has half of it.
+fn busiest_within<'a>(
+    facts: &'a TraceFacts,
+    comm: &[u8],
+    classes: &[WaitClass],
+) -> Option<(&'a [u8], &'static str)> {
+    let path = facts.path.as_ref()?;
+    let mut is_within: Vec<bool> = Vec::with_capacity(path.parts.len());
+    let mut times: BTreeMap<&[u8], BTreeMap<&'static str, u64>> = BTreeMap::new();
+    let mut all = 0_u64;
+    for leaf in &path.parts {
+        let outer = leaf.within.and_then(|within| is_within.get(within));
+        let is_inner = outer.copied().unwrap_or(false);
+        is_within.push(is_inner || leaf.comm == comm && is_wait_of(facts, leaf, classes));
+        if !is_inner {
+            continue;
+        }
+        all = all.saturating_add(leaf.own_ns);
+        let did = match leaf.part {
+            PathPart::Running => "ran",
+            PathPart::Runnable(..) => "waited for a CPU",
+            PathPart::Blocked(reason, _) if reason.is_io => "waited for a device",
+            PathPart::Blocked(reason, _) if facts.details.get(reason).class == WaitClass::Sleep => {
+                "slept"
+            }
+            _ => continue,
+        };
+        let sum = times.entry(&leaf.comm).or_default().entry(did).or_default();
+        *sum = sum.saturating_add(leaf.own_ns);
+    }
+    let sums = times
+        .iter()
+        .map(|(name, of_it)| (*name, of_it.values().sum()));
+    let sums: BTreeMap<&[u8], u64> = sums.collect();
+    let (name, ns) = most(&sums)?;
+    let (did, _) = most(times.get(name)?)?;
+    (ns.saturating_mul(2) > all).then_some((name, *did))
+}
+
 /// Finds children that a program waits for.
 pub fn children(facts: &TraceFacts) -> Vec<RuleFinding> {
     const CLASSES: [WaitClass; 1] = [WaitClass::Child];
@@ -139,19 +181,25 @@ pub fn children(facts: &TraceFacts) -> Vec<RuleFinding> {
     });
     let found = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "child", crew, &waits);
-        let share = share(facts, crew, waits.total.ns, |leaf| {
+        // A thread may wait for a command beside what the program does.
+        let share = share_on_path(facts, crew, waits.total.ns, |leaf| {
             is_wait_of(facts, leaf, &CLASSES)
         });
         // What the child waits for explains more, where a rule knows it.
         found.share = share * 19 / 20;
-        found.by = waits.waker();
+        // Each command is a process of its own.
+        let is_one = waits.total.count == 1;
+        let name = waits.waker_name();
+        found.by = if is_one { waits.waker() } else { name.clone() };
         found.what = match &found.by {
             Some(by) => format!("waited in {} for the command {by}", call(&waits)),
             None => format!("waited in {} for a command", call(&waits)),
         };
-        if let Some(meanwhile) = meanwhile(facts, &crew.comm, &CLASSES) {
-            let meanwhile = meanwhile.replace("who had it", "that");
-            found.what = format!("{}; {meanwhile}", found.what);
+        if let Some((busiest, did)) = busiest_within(facts, &crew.comm, &CLASSES) {
+            let busiest = harmless(busiest);
+            let is_it = name.as_ref() == Some(&busiest);
+            let who = if is_it { "that" } else { &busiest };
+            found.what = format!("{}; {who} {did} meanwhile", found.what);
         }
         found
     });
