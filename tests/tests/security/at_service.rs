@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use tests::attacker::{ATTACKER, LIMIT, VICTIM, command_as, give, peak_kib};
+use tests::attacker::{ATTACKER, LIMIT, VICTIM, command_as, give, open_to_all, peak_kib};
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::{dist, is_whole, wait_until};
@@ -154,9 +154,10 @@ impl Bytes<'_> {
 /// Everything that a user hears of its own process, in which others' processes take part: they wake
 /// it, signal it, and take turns with it.
 fn heard(service: &Service, user: u32) -> (Vec<u8>, Vec<Heard>, i32, Vec<i32>) {
-    let folder = service.folder.path().join(format!("of-{user}"));
-    fs::create_dir(&folder).unwrap();
-    give(&folder, user).unwrap();
+    let folder = tempfile::tempdir_in(service.folder.path()).unwrap();
+    let folder = folder.path();
+    give(folder, user).unwrap();
+    open_to_all(folder).unwrap();
     let fifo = folder.join("fifo");
     assert!(
         Command::new("mkfifo")
@@ -226,23 +227,25 @@ fn no_byte_of_any_event_names_another_users_process_or_an_address_of_the_kernel(
             .filter(|window| *window == MARK.as_bytes())
             .count()
     };
-    let (all, events, own, others) = heard(&service, ATTACKER);
-    assert!(events.len() > 1000, "{}", events.len());
-    assert_eq!(is_there(&all), 0);
-    let pids: BTreeSet<i64> = events
-        .iter()
-        .flat_map(|event| [event.pid, event.tid])
-        .collect();
-    assert_eq!(pids, BTreeSet::from([i64::from(own)]));
-    for other in others {
-        assert_eq!(count_in(&events, other), 0, "{other}");
-    }
-    for event in &events {
-        assert!(!is_of_kernel(event.address), "{:x}", event.address);
-        let words = event.data.chunks_exact(8);
-        let mut words = words.map(|word| u64::from_le_bytes(word.try_into().unwrap()));
-        assert!(!words.any(is_of_kernel), "{:x?}", event.data);
-    }
+    let others_are_named = || {
+        let (all, events, own, others) = heard(&service, ATTACKER);
+        assert!(events.len() > 1000, "{}", events.len());
+        assert_eq!(is_there(&all), 0);
+        let pids: BTreeSet<i64> = events
+            .iter()
+            .flat_map(|event| [event.pid, event.tid])
+            .collect();
+        assert_eq!(pids, BTreeSet::from([i64::from(own)]));
+        for event in &events {
+            assert!(!is_of_kernel(event.address), "{:x}", event.address);
+            let words = event.data.chunks_exact(8);
+            let mut words = words.map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+            assert!(!words.any(is_of_kernel), "{:x?}", event.data);
+        }
+        others.iter().any(|other| count_in(&events, *other) > 0)
+    };
+    // A length or a duration may happen to be the number of a process, of others each time.
+    assert!(!(0..3).all(|_| others_are_named()));
     // A member of the group that sees every process is told all of it.
     let (all, events, _own, others) = heard(&service, MEMBER);
     assert!(is_there(&all) > 10, "{}", is_there(&all));
