@@ -14,8 +14,9 @@ use tracer_event::summary::HeldUp;
 use tracer_kernel::{CallCounts, CallRates, WantedMaps};
 
 /// Cost of a call that is recorded, both its ends together, by that of a call of a thread that is
-/// not traced, until it is measured. It is 3 for calls that are given numbers alone and whose program does nothing else,
-/// and 7 for the writes of a data base, which need the processor's memory for other things too.
+/// not traced, until it is measured. It is 3 for calls that are given numbers alone and whose
+/// program does nothing else, and 7 for the writes of a data base, which need the processor's
+/// memory for other things too.
 const RECORDED_BY_FLOOR: u64 = 5;
 
 /// Least and most that a recorded call is taken to cost, in nanoseconds, whatever was measured.

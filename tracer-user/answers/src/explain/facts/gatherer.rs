@@ -106,7 +106,7 @@ impl Gatherer {
         let mut waits: Vec<_> = waits.map(|(key, total)| (key, *total)).collect();
         waits.sort_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
         let mut calls = self.calls;
-        calls.estimate(&self.seen.windows, CallCost::of(summary));
+        calls.estimate(&self.seen.windows, CallCost::from_summary(summary));
         TraceFacts {
             path: PathFacts::new(&statistics.paths, wall),
             wall,

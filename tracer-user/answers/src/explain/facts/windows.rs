@@ -75,7 +75,7 @@ impl Default for CallCost {
 impl CallCost {
     /// Returns the cost that the trace has measured, if it has.
     #[must_use]
-    pub fn of(summary: &Summary) -> Self {
+    pub fn from_summary(summary: &Summary) -> Self {
         let unmeasured = Self::default();
         summary.held_up.map_or(unmeasured, |held_up| Self {
             recorded_ns: held_up.call_ns,
