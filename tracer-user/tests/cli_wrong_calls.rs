@@ -129,7 +129,12 @@ const CALLS: &[Wrong] = &[
     (
         "run --no-system -- /no/such/it",
         &["\"/no/such/it\""],
-        "tracer-user run --help",
+        "ls /",
+    ),
+    (
+        "run --no-system -- ./folder",
+        &["\"./folder\"", "is a directory"],
+        "ls ./folder",
     ),
     (
         "run --no-system --log text -- true",
@@ -307,6 +312,21 @@ const CALLS: &[Wrong] = &[
         "ps -e",
     ),
     ("probes text", &["text is no program"], "file text"),
+    (
+        "events fork",
+        &["\"fork\"", "one word too many", "leave it out"],
+        "tracer-user events --help",
+    ),
+    (
+        "info text empty",
+        &["\"empty\"", "one word too many"],
+        "tracer-user info --help",
+    ),
+    (
+        "--force report text",
+        &["--force is an option of report"],
+        "tracer-user report --force",
+    ),
     (
         "doctor --frmat json",
         &["no option --frmat"],

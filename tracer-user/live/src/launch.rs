@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 use std::process::ExitStatus;
 
 use anyhow::Context;
@@ -155,8 +156,15 @@ async fn not_started(words: &[OsString], woken: &mut UnboundedReceiver<Wake>) ->
 
 fn start_error(words: &[OsString], error: io::Error) -> anyhow::Error {
     let command = words.first().cloned().unwrap_or_default();
+    let is_folder = Path::new(&command).is_dir();
     anyhow::Error::new(if error.kind() == io::ErrorKind::NotFound {
         StartError::NotFound { command }
+    } else if is_folder {
+        // The kernel says that the right is missing.
+        StartError::NotExecutable {
+            command,
+            source: io::ErrorKind::IsADirectory.into(),
+        }
     } else {
         StartError::NotExecutable {
             command,

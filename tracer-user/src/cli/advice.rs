@@ -33,9 +33,11 @@ pub fn advice(error: &anyhow::Error, said: &str, typed: &[OsString]) -> Advice {
     let in_line = said.split_once("; ").map(|(_, remedy)| remedy.to_owned());
     let proposed = [
         corrected(said, &typed),
+        with_force(said, &typed),
         quoted_command(said),
         about_process(said),
         of_machine.map(|_| "tracer-user doctor".to_owned()),
+        about_group(said),
         about_file(error, said, &typed),
     ];
     let mut proposed = proposed.into_iter().flatten();
@@ -74,6 +76,18 @@ fn corrected(said: &str, typed: &[String]) -> Option<String> {
     Some(format!("tracer-user {}", words.join(" ")))
 }
 
+/// Returns the typed command with the option that replaces a file, where one is there already.
+fn with_force(said: &str, typed: &[String]) -> Option<String> {
+    let (command, rest) = typed.split_first()?;
+    let is_there = said.contains("is there already; give --force");
+    let words = rest.iter().map(|word| shell_word(word));
+    let words: Vec<String> = words.collect();
+    is_there.then(|| {
+        let words = words.join(" ");
+        format!("tracer-user {} --force {words}", shell_word(command))
+    })
+}
+
 /// Tells whether a word of the command line is this one, or has it as its value or in a list.
 fn has(typed: &str, word: &str) -> bool {
     typed == word || typed.split(['=', ',', ':']).any(|part| part == word)
@@ -99,7 +113,14 @@ fn about_process(said: &str) -> Option<String> {
         .then(|| "ps -e".to_owned())
 }
 
-/// Returns a look at the file that is not there, or is no log.
+/// Returns a look at the control groups that there are.
+fn about_group(said: &str) -> Option<String> {
+    let (_, behind) = said.split_once("no control group, systemd unit or container is called")?;
+    let (_, mount) = behind.rsplit_once(" below ")?;
+    Some(format!("ls {}", shell_word(mount)))
+}
+
+/// Returns a look at the file that is not there, is no log, or is not for this user.
 fn about_file(error: &anyhow::Error, said: &str, typed: &[String]) -> Option<String> {
     let values = typed.iter().map(|word| match word.split_once('=') {
         Some((_, value)) => value,
@@ -115,10 +136,20 @@ fn about_file(error: &anyhow::Error, said: &str, typed: &[String]) -> Option<Str
         let of_file = cause.downcast_ref::<io::Error>();
         of_file.is_some_and(|of_file| of_file.kind() == io::ErrorKind::NotFound)
     });
+    if said.contains("Permission denied") {
+        let folders = path.ancestors().map(|folder| match folder {
+            folder if folder.as_os_str().is_empty() => Path::new("."),
+            folder => folder,
+        });
+        // What may not be looked into, or is not there, is looked at by its folder.
+        let known = folders.into_iter().find(|path| path.exists())?;
+        return Some(format!("ls -ld {}", shell_word(&known.to_string_lossy())));
+    }
     if path.is_dir() {
         return Some(format!("ls {}", shell_word(named)));
     }
-    if (is_missing || said.contains("No such file")) && !path.exists() {
+    let is_program = said.contains("no command is called") && named.contains('/');
+    if (is_missing || is_program || said.contains("No such file")) && !path.exists() {
         let mut folders = path.ancestors().skip(1);
         let folder = folders.find(|folder| folder.is_dir() || folder.as_os_str().is_empty())?;
         let folder = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
@@ -188,6 +219,20 @@ mod tests {
         let said = "cannot read /nowhere: No such file or directory";
         assert_eq!(next(said, "read /nowhere"), "ls /");
         assert_eq!(next("/etc is a directory", "info /etc"), "ls /etc");
+        let said = "a b.svg is there already; give --force to replace it, or --output another name";
+        assert_eq!(
+            next(said, "stat --flame on-cpu -- ls"),
+            "tracer-user stat --force --flame on-cpu -- ls"
+        );
+        let said = "no command is called \"/nowhere/at\"";
+        assert_eq!(next(said, "run -- /nowhere/at"), "ls /");
+        let said = "cannot read /etc/passwd: Permission denied";
+        assert_eq!(next(said, "info /etc/passwd"), "ls -ld /etc/passwd");
+        let said = "cannot make /etc/nowhere.log: Permission denied";
+        assert_eq!(next(said, "run --log /etc/nowhere.log ls"), "ls -ld /etc");
+        let said =
+            "--cgroup: no control group, systemd unit or container is called \"x\" below /sys";
+        assert_eq!(next(said, "stat --cgroup x"), "ls /sys");
         assert_eq!(
             next("/etc/passwd is not a trace log", "info /etc/passwd"),
             "file /etc/passwd"

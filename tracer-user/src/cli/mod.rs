@@ -44,6 +44,7 @@ mod trigger_options;
 mod why;
 mod why_now;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -174,9 +175,29 @@ fn refuse(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         };
     }
-    let words = std::env::args_os().skip(1);
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let line = misplaced(error, &words).unwrap_or_else(|| one_line(error));
+    let words = words.into_iter();
     let told = FailureForm::choose(asked_for_json::in_words(&definition(), words));
-    exit::code(Err(anyhow::anyhow!("{}", one_line(error))), told)
+    exit::code(Err(anyhow::anyhow!("{line}")), told)
+}
+
+/// Describes an option that stands before the command that has it; `None` where it is none.
+fn misplaced(complaint: &clap::Error, typed: &[OsString]) -> Option<String> {
+    let is_unknown = complaint.kind() == ErrorKind::UnknownArgument;
+    let option = word(complaint, ContextKind::InvalidArg).filter(|_| is_unknown)?;
+    let long = option.strip_prefix("--")?;
+    let definition = definition();
+    let words = typed.iter().map_while(|word| word.to_str());
+    let mut words = words.take_while(|word| *word != "--");
+    let is_first = typed.first()?.to_str()?.starts_with('-');
+    let command = words.find_map(|word| definition.find_subcommand(word))?;
+    let mut options = command.get_arguments();
+    let is_its = options.any(|option| option.get_long() == Some(long));
+    let name = command.get_name();
+    (is_first && is_its).then(|| {
+        format!("{option} is an option of {name}: give it behind that word, `tracer-user {name} {option}`")
+    })
 }
 
 /// Formats the cause, and the suggestion if there is one. The usage that follows is in the help.
@@ -190,6 +211,9 @@ fn one_line(complaint: &clap::Error) -> String {
         Some(option) if option.starts_with('-') => format!("there is no option {option}"),
         Some(command) if complaint.kind() == ErrorKind::InvalidSubcommand => {
             format!("there is no command {command}")
+        }
+        Some(argument) => {
+            format!("{argument:?} is one word too many: nothing is to stand there; leave it out")
         }
         _ => first_paragraph(&complaint.to_string())
             .replace("invalid digit found in string", "give a whole number"),
@@ -298,6 +322,25 @@ mod tests {
             complaint(&["attach"]),
             "the following required arguments were not provided: <PID>..."
         );
+    }
+
+    #[test]
+    fn a_word_too_many_and_an_option_too_early_are_told_from_unknown_ones() {
+        assert_eq!(
+            complaint(&["events", "x y"]),
+            "\"x y\" is one word too many: nothing is to stand there; leave it out"
+        );
+        let misplaced = |typed: &[&str]| {
+            let words = std::iter::once(&"tracer-user").chain(typed);
+            let refused = Cli::try_parse_from(words).unwrap_err();
+            let typed: Vec<OsString> = typed.iter().map(OsString::from).collect();
+            misplaced(&refused, &typed)
+        };
+        let said = misplaced(&["--format", "json", "info", "log"]).unwrap();
+        assert!(said.contains("`tracer-user info --format`"), "{said}");
+        assert_eq!(misplaced(&["--xyzzy", "info", "log"]), None);
+        assert_eq!(misplaced(&["info", "--xyzzy", "log"]), None);
+        assert_eq!(misplaced(&["--format", "json"]), None);
     }
 
     #[test]
