@@ -238,17 +238,21 @@ static void *wait_for_child(void *child)
 /* A thread waits for a command all the time, and the program does not wait for that: it computes. */
 static void beside_a_command(void)
 {
-    const struct timespec long_time = {.tv_nsec = 300000000};
-    pid_t child = fork();
+    int is_over[2];
     pthread_t waits;
+    pid_t child;
+    char byte;
 
+    must(pipe(is_over) == 0);
+    child = fork();
     if (child == 0) {
-        nanosleep(&long_time, NULL);
-        _exit(EXIT_SUCCESS);
+        close(is_over[1]);
+        _exit(read(is_over[0], &byte, 1) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
     }
     must(child > 0 && pthread_create(&waits, NULL, wait_for_child, &child) == 0);
+    pthread_setname_np(waits, "waits");
     compute(500000);
-    must(pthread_join(waits, NULL) == 0);
+    must(close(is_over[1]) == 0 && pthread_join(waits, NULL) == 0);
 }
 
 /* Many soft interrupts, each of which takes little: the time is that of its work. */
