@@ -40,7 +40,9 @@ impl Service {
     }
 
     fn begin(&mut self) {
-        let mut serve = Command::new(dist::tracer_user().unwrap());
+        // As its unit has it.
+        let mut serve = Command::new("nice");
+        serve.args(["-n", "-10"]).arg(dist::tracer_user().unwrap());
         serve.arg("serve").arg("--socket").arg(&self.socket);
         serve.env_remove("NOTIFY_SOCKET");
         self.child = Some(serve.stdin(Stdio::null()).spawn().unwrap());

@@ -390,7 +390,7 @@ fn what_threads_work_for_is_what_the_program_says_without_root() {
     let log = scene.made("log");
     let mut tool = scene.tool();
     tool.args(["run", "--trace-context", "--syscalls", "kcmp", "--no-user"]);
-    tool.arg("--log").arg(&log).arg("--").arg(own).arg("400");
+    tool.arg("--log").arg(&log).arg("--").arg(&own).arg("400");
     let output = tool.output().unwrap();
     // What it does while it is not dumpable is withheld, and counted.
     let said = words(&output);
@@ -404,8 +404,71 @@ fn what_threads_work_for_is_what_the_program_says_without_root() {
     let events = lines_of(&read(&[])).unwrap();
     let [with, without] = compare(&events, &changes(&output.stdout).unwrap(), true).unwrap();
     assert!(with > 4000 && without > 1000, "{with} {without}");
-    // For what it works while it is not dumpable is not given, with what forks and ends there.
-    let contexts = String::from_utf8(read(&["--events", "thread-context"])).unwrap();
-    assert!(contexts.matches("linux_trace_thread_context").count() > 1000);
-    assert!(!contexts.contains("5ec2e7"), "a context that is hidden");
+    // For what it works while it is not dumpable is not given, with what forks and ends there: no
+    // event follows that would have it, so that they are looked at themselves.
+    let shown = scene.made("shown");
+    let mut tool = scene.tool();
+    tool.args(["run", "--events", "thread-context,fork", "--no-user"]);
+    tool.args(["--format", "json", "-o"]).arg(&shown).arg("--");
+    let output = tool.arg(&own).arg("40").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    let shown = fs::read_to_string(shown).unwrap();
+    let contexts = shown.matches("linux_trace_thread_context").count();
+    let hidden = String::from_utf8_lossy(&output.stdout).contains(" 5ec2e7 ");
+    assert!(hidden && contexts >= 4, "{shown}");
+    assert!(!shown.contains("5ec2e7"), "{shown}");
+}
+
+#[test]
+#[ignore = "needs root: loads eBPF"]
+fn windows_in_which_calls_are_recorded_without_root_have_all_of_them() {
+    /// Calls of each of two kinds, in turn.
+    const COPIED: usize = 600_000;
+    /// Bytes of each.
+    const BLOCK: u64 = 65_536;
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let log = scene.made("log");
+    // On a busy machine the service may not have its turn in time: then calls are lost, and said
+    // to be, in some windows.
+    let is_whole = (0..5).any(|_| {
+        let mut tool = scene.tool();
+        tool.args(["run", "--no-user", "--events", "filter", "--call-cost", "4"]);
+        tool.args(["--syscalls", "read,write", "--stream-size", "64M"]);
+        tool.args(["--force", "--log"]).arg(&log);
+        tool.args(["--", "dd", "if=/dev/zero", "of=/dev/null"]);
+        tool.args([format!("bs={BLOCK}"), format!("count={COPIED}")]);
+        let output = tool.output().unwrap();
+        let mut read = Command::new(dist::tracer_user().unwrap());
+        let read = read.args(["read", "--format", "json"]).arg(&log);
+        let events = lines_of(&read.output().unwrap().stdout).unwrap();
+        let is = |event: &Value, name: &str| event["type"] == name;
+        let windows: Vec<_> = events
+            .split(|event| is(event, "posix_trace_filter"))
+            .collect();
+        // Beside what is copied it reads libraries, and says how much it was.
+        let calls = |events: &[Value]| -> Vec<String> {
+            let copies = events.iter().filter(|event| {
+                is(event, "linux_trace_syscall_enter") && event["data"]["args"][2] == BLOCK
+            });
+            copies
+                .map(|event| event["data"]["name"].to_string())
+                .collect()
+        };
+        let all = calls(&events).len();
+        eprintln!("{all} in {} windows: {}", windows.len(), words(&output));
+        // It is a part of them, in some windows.
+        assert!((1000..COPIED).contains(&all), "{all}");
+        let is_lost = |event: &Value| is(event, "posix_trace_overflow");
+        let whole = windows.iter().filter(|all| !all.iter().any(is_lost));
+        let whole: Vec<_> = whole.map(|all| calls(all)).collect();
+        for calls in &whole {
+            let differ = calls.windows(2).all(|both| both[0] != both[1]);
+            assert!(differ, "a call is missing among {}", calls.len());
+        }
+        windows.len() >= 3 && whole.iter().any(|calls| calls.len() > 500)
+    });
+    assert!(is_whole);
 }

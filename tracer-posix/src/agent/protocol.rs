@@ -54,6 +54,9 @@ pub struct Detail {
     pub calls_at_exit: bool,
     /// Recording of what threads work for, as their programs publish it.
     pub contexts: bool,
+    /// Detachment of the programs at system calls while no conversation of this recording lets
+    /// calls through its filter.
+    pub releases_calls: bool,
 }
 
 /// A request of the controller.

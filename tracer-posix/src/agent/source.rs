@@ -21,7 +21,7 @@ use tracer_engine::sizes::MAX_KERNEL_DATA;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
 use tracer_engine::{Attributes, EventTypes, Inheritance};
 
-/// Most bytes that one collection takes; what is more comes with the next.
+/// Most bytes that one collection takes, unless fewer are wanted; what is more comes with the next.
 const MOST_COLLECTED_BYTES: usize = 16 << 20;
 
 /// Most bytes that are taken before the agent says that it has brought everything up to some time.
@@ -136,6 +136,8 @@ pub struct AgentSource {
     since: MonotonicNs,
     /// Bytes taken since the watermark was last stated.
     unsettled: usize,
+    /// Bytes after which a collection ends.
+    most_collected: usize,
 }
 
 /// The way to the agent.
@@ -208,7 +210,13 @@ impl AgentSource {
             watermark: MonotonicNs(0),
             since: MonotonicNs(0),
             unsettled: 0,
+            most_collected: MOST_COLLECTED_BYTES,
         })
+    }
+
+    /// Has each collection end after about so many bytes, for who has to decide something by them.
+    pub fn collect_at_most(&mut self, bytes: usize) {
+        self.most_collected = bytes;
     }
 
     /// Collects from an agent that says `untrusted`, whatever it is asked, and hangs up.
@@ -395,7 +403,7 @@ impl Source for AgentSource {
             match self.collect_some(batch, end) {
                 Ok(true) => {
                     taken += self.unsettled.saturating_sub(before);
-                    if taken > MOST_COLLECTED_BYTES {
+                    if taken > self.most_collected {
                         return self.watermark;
                     }
                 }

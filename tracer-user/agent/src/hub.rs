@@ -224,6 +224,10 @@ struct Subscription {
     leaving: Leaving,
     is_running: bool,
     filter: EventSet,
+    /// Whether it ran, and its filter, before they were changed last; and when that was. What was
+    /// recorded before comes later.
+    before: (bool, EventSet),
+    changed: MonotonicNs,
     queue: Queue,
     /// Parts of the processes' code that it was given.
     said: HashMap<i32, Said>,
@@ -696,6 +700,8 @@ impl Hub {
             leaving: Leaving::default(),
             is_running: false,
             filter: EventSet::EMPTY,
+            before: (false, EventSet::EMPTY),
+            changed: MonotonicNs(0),
             queue: Queue::new(wish.viewer.user, wish.capacity, wish.keeps_oldest),
             said: HashMap::new(),
         };
@@ -787,8 +793,7 @@ impl Hub {
     pub fn control(&self, id: SubscriptionId, is_running: bool, filter: EventSet) {
         let mut state = self.lock();
         if let Some(subscription) = state.subscriptions.get_mut(&id) {
-            subscription.is_running = is_running;
-            subscription.filter = filter;
+            subscription.control(is_running, filter);
         }
         state.update_kernel();
     }
@@ -934,13 +939,32 @@ impl Subscription {
         }
     }
 
+    /// Sets what it wants from now on.
+    fn control(&mut self, is_running: bool, filter: EventSet) {
+        let now = (self.is_running, self.filter);
+        if now != (is_running, filter) {
+            (self.before, self.changed) = (now, monotonic_now());
+            (self.is_running, self.filter) = (is_running, filter);
+        }
+    }
+
+    /// Returns whether it ran at a time, and its filter.
+    fn state_at(&self, time: MonotonicNs) -> (bool, EventSet) {
+        if time < self.changed {
+            self.before
+        } else {
+            (self.is_running, self.filter)
+        }
+    }
+
     /// Tells whether an event is wanted; a stack, if its event is too.
     fn wants(&self, header: &EventHeader, data: &[u8], by_choice: u64) -> bool {
         if header.event_type == EventTypeId::THREAD_CONTEXT {
             // It has no bit: where it is recorded, that was asked for.
-            return self.is_running && !self.filter.contains(header.event_type);
+            let (is_running, filter) = self.state_at(header.time);
+            return is_running && !filter.contains(header.event_type);
         }
-        let wanted = self.wanted(by_choice);
+        let wanted = wanted_by(self.state_at(header.time), by_choice);
         let is_wanted = |event_type| wanted & wanted::bit(event_type) != 0;
         let of = (header.event_type == EventTypeId::STACK)
             .then(|| data.first_chunk().map(|of| u32::from_ne_bytes(*of)));
@@ -950,12 +974,7 @@ impl Subscription {
 
     /// Returns the types that it wants, as bits.
     fn wanted(&self, by_choice: u64) -> u64 {
-        let [filter, ..] = self.filter.words();
-        match (self.is_running, self.filter == EventSet::EMPTY) {
-            (false, _) => 0,
-            (true, true) => !by_choice,
-            (true, false) => !filter,
-        }
+        wanted_by((self.is_running, self.filter), by_choice)
     }
 
     fn take_seen(&mut self, header: &EventHeader, data: &[u8], common: &mut Common<'_>) {
@@ -1046,5 +1065,15 @@ impl Subscription {
             }
             *watched = from.map_or(Watched::Hidden, |from| Watched::Seen { from });
         }
+    }
+}
+
+/// Returns the types, as bits, that are wanted by one that runs, or does not, and has this filter.
+fn wanted_by((is_running, filter): (bool, EventSet), by_choice: u64) -> u64 {
+    let [first, ..] = filter.words();
+    match (is_running, filter == EventSet::EMPTY) {
+        (false, _) => 0,
+        (true, true) => !by_choice,
+        (true, false) => !first,
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use aya::programs::ProgramFd;
 use tracer_common::kernel::Running;
@@ -21,7 +21,12 @@ pub struct CallLinks {
     programs: Vec<(ProgramFd, Option<CString>)>,
     /// Empty where they are not attached.
     links: Vec<OwnedFd>,
+    /// Time of the last attachment.
+    attached: Option<Instant>,
 }
+
+/// Time for which they stay attached at least: each change stops all processors for a moment.
+const LEAST: Duration = Duration::from_millis(10);
 
 /// `union bpf_attr` of `BPF_RAW_TRACEPOINT_OPEN`.
 #[repr(C)]
@@ -58,7 +63,15 @@ impl CallLinks {
             unsafe { bpf(TRACEPOINT_OPEN, &attributes) }
         });
         self.links = links.collect::<io::Result<_>>()?;
+        self.attached = Some(Instant::now());
         Ok(())
+    }
+
+    /// Detaches the programs, unless they were attached just now: what they record is not wanted.
+    pub fn detach_if_due(&mut self) {
+        if self.attached.is_none_or(|at| at.elapsed() >= LEAST) {
+            self.detach();
+        }
     }
 
     /// Detaches the programs.
@@ -144,7 +157,8 @@ impl CallRates {
 
 /// Measures how long the cheapest system call of this thread takes now, in nanoseconds: in the best
 /// of many short rounds, since others have CPUs too.
-pub(super) fn cheapest_call_ns() -> u64 {
+#[must_use]
+pub fn cheapest_call_ns() -> u64 {
     const ROUNDS: u32 = 64;
     const CALLS: u32 = 32;
     let rounds = (0..ROUNDS).map(|_| {

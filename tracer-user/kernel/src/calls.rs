@@ -133,11 +133,13 @@ impl WantedMaps {
         let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
         change(&mut wishes);
         let bits = wishes.in_all();
-        if bits & CALLS != 0
-            && let Err(error) = self.links().attach()
-        {
+        let mut links = self.links();
+        if bits & CALLS == 0 {
+            links.detach_if_due();
+        } else if let Err(error) = links.attach() {
             tracing::warn!(%error, "the programs at system calls cannot be attached again");
         }
+        drop(links);
         self.change(|word| word & wanted::GENERATION | bits & !wanted::GENERATION);
     }
 

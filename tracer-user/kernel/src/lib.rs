@@ -105,7 +105,7 @@ pub fn tracepoints_of_btf(given: Option<&Path>) -> Result<Vec<DescribedTracepoin
 }
 
 pub use btf::tracepoints::Described as DescribedTracepoint;
-pub use call_links::{CallCounts, CallRates};
+pub use call_links::{CallCounts, CallRates, cheapest_call_ns};
 pub use calls::WantedMaps;
 pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;

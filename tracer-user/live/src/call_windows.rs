@@ -11,7 +11,9 @@ use std::io;
 
 use tracer_engine::event::MonotonicNs;
 use tracer_event::summary::HeldUp;
-use tracer_kernel::{CallCounts, CallRates, WantedMaps};
+use tracer_kernel::CallCounts;
+
+use super::access::CallMeter;
 
 /// Cost of a call that is recorded, both its ends together, by that of a call of a thread that is
 /// not traced, until it is measured. It is 3 for calls that are given numbers alone and whose
@@ -48,40 +50,34 @@ pub enum WindowStep {
 /// Windows in which system calls are recorded.
 #[derive(Debug)]
 pub struct CallWindows {
-    rates: CallRates,
-    wanted: Wanted,
+    meter: Meter,
     account: Account,
 }
 
-struct Wanted(WantedMaps);
+struct Meter(CallMeter);
 
-impl std::fmt::Debug for Wanted {
+impl std::fmt::Debug for Meter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Wanted")
+        f.write_str("Meter")
     }
 }
 
 impl CallWindows {
     /// Bounds the cost of system calls to this part of the threads' CPU time, in thousandths.
-    pub fn new(rates: CallRates, wanted: WantedMaps, thousandths: u32, now: MonotonicNs) -> Self {
-        let cost_ns = cost_of_call(rates.floor_ns(), CallCounts::default());
-        tracing::debug!(
-            cheapest_ns = rates.cheapest_ns(),
-            floor_ns = rates.floor_ns(),
-            cost_ns,
-            "cost of a system call"
-        );
+    pub fn new(meter: CallMeter, thousandths: u32, now: MonotonicNs) -> Self {
+        let cost_ns = cost_of_call(meter.floor_ns(), CallCounts::default());
         Self {
-            rates,
-            wanted: Wanted(wanted),
+            meter: Meter(meter),
             account: Account::new(cost_ns, thousandths.into(), now.0),
         }
     }
 
     /// Returns what is to be changed now, if anything is.
     pub fn step(&mut self, now: MonotonicNs) -> Option<WindowStep> {
-        let counts = self.rates.counts(now.0);
-        self.account.cost_ns = cost_of_call(self.rates.floor_ns(), counts);
+        let meter = &self.meter.0;
+        let counts = meter.counts(now);
+        // Of the service it is known once a process is traced.
+        self.account.cost_ns = cost_of_call(meter.floor_ns(), counts);
         self.account.step(now.0, counts)
     }
 
@@ -91,7 +87,7 @@ impl CallWindows {
     ///
     /// The programs cannot be attached: nothing is changed, and it can be tried again.
     pub fn open(&mut self) -> io::Result<()> {
-        let opened = self.wanted.0.attach_calls();
+        let opened = self.meter.0.open();
         if opened.is_err() {
             self.account.is_open = false;
         }
@@ -101,18 +97,19 @@ impl CallWindows {
     /// Has them cost nothing from now on. Returns the moment from which the stream is to take them
     /// no more, which is still to come there.
     pub fn close(&self) -> MonotonicNs {
-        self.wanted.0.detach_calls()
+        self.meter.0.close()
     }
 
     /// Returns what the calls have cost up to now.
     pub fn held_up(&self, now: MonotonicNs) -> HeldUp {
-        let counts = self.rates.counts(now.0);
-        let call_ns = cost_of_call(self.rates.floor_ns(), counts);
+        let meter = &self.meter.0;
+        let counts = meter.counts(now);
+        let call_ns = cost_of_call(meter.floor_ns(), counts);
         tracing::debug!(?counts, call_ns, "cost of system calls");
         HeldUp {
             calls: counts.calls,
             call_ns,
-            cheapest_ns: self.rates.cheapest_ns(),
+            cheapest_ns: meter.cheapest_ns(),
             ran_ns: counts.ran_ns,
         }
     }

@@ -184,9 +184,9 @@ impl Setup {
         if let Some(kernel) = &kernel {
             tracer.name_by(kernel.first_names());
         }
-        let rates = kernel.as_mut().and_then(KernelAccess::take_call_rates);
-        if let (Some(most), Some((rates, wanted))) = (recording.most_call_cost, rates) {
-            tracer.bound_calls(CallWindows::new(rates, wanted, most, start));
+        let meter = kernel.as_mut().and_then(KernelAccess::take_call_meter);
+        if let (Some(most), Some(meter)) = (recording.most_call_cost, meter) {
+            tracer.bound_calls(CallWindows::new(meter, most, start));
         }
         if self.followed.wakers {
             tracer.follow_wakers();

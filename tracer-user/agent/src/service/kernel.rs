@@ -34,6 +34,10 @@ const RING_BYTES: u32 = 2 << 20;
 /// Bytes of each ring, where each stack takes some thousand.
 const LARGE_RING_BYTES: u32 = 8 << 20;
 
+/// Bytes of each ring, where calls are to be recorded no more as soon as there are too many: a
+/// client hears of those once all before them are read.
+const SMALL_RING_BYTES: u32 = 1 << 20;
+
 /// Most bytes that are read of what an argument of a system call points to: as many as tracers ask
 /// for that are not told otherwise.
 const STRING_BYTES: u32 = 64;
@@ -100,6 +104,8 @@ impl Recording {
         let options = KernelOptions {
             ring_bytes: if detail.copied_bytes > 0 {
                 LARGE_RING_BYTES
+            } else if detail.releases_calls {
+                SMALL_RING_BYTES
             } else {
                 RING_BYTES
             },
@@ -108,6 +114,7 @@ impl Recording {
             string_bytes: detail.string_bytes,
             descriptors: descriptors_of(&detail),
             calls_at_exit: detail.calls_at_exit,
+            detaches_calls: detail.releases_calls,
             stacks: stacks_of(&detail),
             stacks_for_others: true,
             guards: true,

@@ -40,14 +40,15 @@ pub type RoomKey = Option<RoomName>;
 pub struct RoomName {
     /// The detail.
     pub detail: Detail,
-    /// The user who alone has it: what clients say of their processes is believed there.
+    /// The user who alone has it: what clients say of their processes is believed there, or whether
+    /// calls are recorded is theirs to say.
     user: Option<u32>,
 }
 
 impl RoomName {
     /// Returns the name of the recording that has this detail for this user.
     pub fn new(detail: Detail, user: u32) -> Self {
-        let is_users_own = detail.contexts;
+        let is_users_own = detail.contexts || detail.releases_calls;
         Self {
             detail,
             user: is_users_own.then_some(user),

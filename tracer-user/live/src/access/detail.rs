@@ -23,7 +23,8 @@ pub fn from_setup(setup: &Setup) -> Option<Detail> {
     let is_plain = descriptors == 0
         && !options.are_wanted()
         && !recording.calls_at_exit
-        && !recording.trace_context;
+        && !recording.trace_context
+        && recording.most_call_cost.is_none();
     if is_usual && is_plain {
         return None;
     }
@@ -44,6 +45,7 @@ pub fn from_setup(setup: &Setup) -> Option<Detail> {
         descriptors,
         calls_at_exit: recording.calls_at_exit,
         contexts: recording.trace_context,
+        releases_calls: recording.most_call_cost.is_some(),
         ..Detail::default()
     };
     if !options.are_wanted() {

@@ -99,7 +99,8 @@ impl GivenEvents {
         let is_any = given.choice.is_some()
             || given.stacks.is_some()
             || given.shown.is_some()
-            || given.contexts.is_some();
+            || given.contexts.is_some()
+            || setup.recording.most_call_cost.is_some();
         is_any.then_some(given)
     }
 

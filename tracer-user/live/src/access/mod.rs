@@ -3,6 +3,7 @@
 //!
 //! - `service`: the service as the source of the events;
 //! - `permission`: processes that may be traced through it;
+//! - `calls`: system calls that it records, counted, and the CPU time of their processes;
 //! - `acquaintances`: processes of the same user, which may wake traced ones;
 //! - `detail`: detail that a trace asks it for;
 //! - `given`: events and system calls that a trace takes of those that it gives, with the functions
@@ -10,6 +11,7 @@
 //! - `lacking`: options whose events it does not give.
 
 mod acquaintances;
+mod calls;
 mod detail;
 mod given;
 mod lacking;
@@ -23,16 +25,18 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use tracer_agent::{Hub, Tee};
 use tracer_common::event_type::EventTypeId;
+use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::Source;
 use tracer_kernel::{
-    CallRates, CountReader, FirstNames, KernelOptions, KernelTracer, LostByCpu, Unmet, WantedMaps,
-    capabilities,
+    CallCounts, CallRates, CountReader, FirstNames, KernelOptions, KernelTracer, LostByCpu, Unmet,
+    WantedMaps, capabilities,
 };
 use tracer_posix::agent::{AgentError, reach};
 
 use super::{Setup, Targets};
 use service::{Service, ServiceSource};
 
+pub use calls::GivenCalls;
 pub use service::{ServiceScope, service_scope};
 
 /// Context of an error of either way.
@@ -77,6 +81,65 @@ fn lacks_rights() -> bool {
 #[must_use]
 pub fn may_trace_kernel() -> bool {
     capabilities().is_ok() || reach().is_ok()
+}
+
+/// Count of system calls, and the way to have these recorded or not.
+pub enum CallMeter {
+    /// By the programs of this process.
+    Own(CallRates, WantedMaps),
+    /// By what the service gives.
+    Service(GivenCalls),
+}
+
+impl CallMeter {
+    /// Returns how much longer a call of a thread that is not traced takes while calls are
+    /// recorded, in nanoseconds.
+    pub fn floor_ns(&self) -> u64 {
+        match self {
+            Self::Own(rates, _) => rates.floor_ns(),
+            Self::Service(calls) => calls.floor_ns(),
+        }
+    }
+
+    /// Returns how long the cheapest call takes while calls are not recorded, in nanoseconds.
+    pub fn cheapest_ns(&self) -> u64 {
+        match self {
+            Self::Own(rates, _) => rates.cheapest_ns(),
+            Self::Service(calls) => calls.cheapest_ns(),
+        }
+    }
+
+    /// Returns the counts as of this time of the monotonic clock.
+    pub fn counts(&self, now: MonotonicNs) -> CallCounts {
+        match self {
+            Self::Own(rates, _) => rates.counts(now.0),
+            Self::Service(calls) => calls.counts(),
+        }
+    }
+
+    /// Has system calls recorded, before the stream takes them.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be: nothing is changed.
+    pub fn open(&self) -> io::Result<()> {
+        match self {
+            Self::Own(_, wanted) => wanted.attach_calls(),
+            Self::Service(calls) => {
+                calls.open();
+                Ok(())
+            }
+        }
+    }
+
+    /// Has them recorded no more, from the returned moment on: the source is complete up to it, and
+    /// no further until the stream's filter is changed.
+    pub fn close(&self) -> MonotonicNs {
+        match self {
+            Self::Own(_, wanted) => wanted.detach_calls(),
+            Self::Service(calls) => calls.close(),
+        }
+    }
 }
 
 /// Access to the kernel's events, by which processes come to be traced. The events come from the
@@ -169,12 +232,12 @@ impl KernelAccess {
         }
     }
 
-    /// Takes the rates of system calls, and what has these recorded, where the programs at them can
-    /// be detached: the service's cannot, which are for others too.
-    pub fn take_call_rates(&mut self) -> Option<(CallRates, WantedMaps)> {
+    /// Takes what counts system calls, and has these recorded or not, where the programs at them
+    /// can be detached.
+    pub fn take_call_meter(&mut self) -> Option<CallMeter> {
         match self {
-            Self::Own(tracer) => Some((tracer.take_call_rates()?, tracer.wanted())),
-            Self::Service(_) => None,
+            Self::Own(tracer) => Some(CallMeter::Own(tracer.take_call_rates()?, tracer.wanted())),
+            Self::Service(service) => service.call_meter().map(CallMeter::Service),
         }
     }
 

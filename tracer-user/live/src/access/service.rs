@@ -12,11 +12,12 @@ use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Source, Unread};
-use tracer_kernel::{Availability, ContextSearch, availability, look_in_proc};
+use tracer_kernel::{Availability, ContextSearch, availability, cheapest_call_ns, look_in_proc};
 use tracer_posix::agent::{AgentError, AgentSource, Request, SYSTEM_ADDRESS};
 use tracer_text::say;
 
 use super::acquaintances::{Acquaintances, ShownProcesses};
+use super::calls::{CallTally, GivenCalls};
 use super::detail;
 use super::given::GivenEvents;
 use super::permission::{self, NotPermitted};
@@ -29,6 +30,9 @@ const WITHOUT_KERNEL: &str = "stacks have the functions of programs alone: those
 
 /// Longest time between two questions while there is nothing new.
 const ASK_AT_LEAST_EVERY: Duration = Duration::from_millis(50);
+
+/// Bytes after which calls are counted that are to be recorded no more where there are too many.
+const MOST_AT_ONCE: usize = 256 << 10;
 
 /// Shortest time between two questions after one that has brought nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -125,18 +129,20 @@ pub struct Service {
 }
 
 /// Conversation with the service, and what waits for it and for the stream.
-#[derive(Default)]
-struct Link {
+#[derive(Debug, Default)]
+pub(super) struct Link {
     /// `None` before the first process is traced.
-    agent: Option<AgentSource>,
+    pub(super) agent: Option<AgentSource>,
     /// State that the stream asked for last.
-    control: Option<Control>,
+    pub(super) control: Option<Control>,
     /// Whether the service has gone or come back, and that was not noticed yet.
     has_changed: bool,
     /// Time since which it is gone, or was asked about since.
     gone: Option<Instant>,
     /// Events of looks at threads.
     looks: VecDeque<(EventHeader, Vec<u8>)>,
+    /// Counts of system calls, where their cost is bounded.
+    pub(super) calls: Option<CallTally>,
 }
 
 impl Link {
@@ -146,6 +152,22 @@ impl Link {
             self.gone = is_gone.then(Instant::now);
             self.has_changed = true;
         }
+    }
+
+    /// Asks for what the stream asks for, with system calls or without them.
+    pub(super) fn record_calls(&mut self, are_recorded: bool) {
+        let (Some(agent), Some(control)) = (&mut self.agent, &self.control) else {
+            return;
+        };
+        let mut control = control.clone();
+        for id in [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT] {
+            if are_recorded {
+                control.filter.remove(id);
+            } else {
+                control.filter.insert(id);
+            }
+        }
+        agent.control(&control);
     }
 }
 
@@ -157,6 +179,7 @@ impl Service {
             say(WITHOUT_KERNEL);
         }
         let link: Arc<Mutex<Link>> = Arc::default();
+        lock(&link).calls = setup.recording.most_call_cost.map(|_| CallTally::default());
         let contexts = setup.recording.trace_context.then(|| search_over(&link));
         let available = availability(None).ok();
         let selection = &setup.recording.selection;
@@ -236,17 +259,32 @@ impl Service {
 
     fn ask_for(&self, pid: i32) -> Result<(), ServiceError> {
         let mut link = lock(&self.link);
-        let Link { agent, control, .. } = &mut *link;
+        let Link {
+            agent,
+            control,
+            calls,
+            ..
+        } = &mut *link;
         if let Some(agent) = agent {
             agent.add(pid)?;
+            if let Some(calls) = calls {
+                calls.add(pid);
+            }
             return Ok(());
         }
+        let before_ns = calls.as_ref().map_or(0, |_| cheapest_call_ns());
         let mut connected = AgentSource::connect(&Request {
             pid,
             ..self.request.clone()
         })?;
         if let Some(control) = control {
             connected.control(control);
+        }
+        if let Some(calls) = calls {
+            calls.add(pid);
+            calls.cheapest_ns = before_ns;
+            calls.floor_ns = cheapest_call_ns().saturating_sub(before_ns);
+            connected.collect_at_most(MOST_AT_ONCE);
         }
         *agent = Some(connected);
         Ok(())
@@ -270,6 +308,12 @@ impl Service {
             }
         }
         Ok(traced)
+    }
+
+    /// Returns what counts system calls, where their cost is bounded.
+    pub fn call_meter(&self) -> Option<GivenCalls> {
+        let counts = lock(&self.link).calls.is_some();
+        counts.then(|| GivenCalls(Arc::clone(&self.link)))
     }
 
     /// Tells whether the children of traced processes are traced too.
@@ -368,7 +412,8 @@ impl Source for ServiceSource {
         for (header, data) in link.looks.drain(..) {
             batch.push(header, &data);
         }
-        let Some(agent) = &mut link.agent else {
+        let Link { agent, calls, .. } = &mut *link;
+        let Some(agent) = agent else {
             // Nothing is traced, so that nothing older can come.
             let so_far = MonotonicNs(now.0.saturating_sub(CLOCK_MARGIN_NS));
             self.watermark = self.watermark.max(so_far);
@@ -380,8 +425,10 @@ impl Source for ServiceSource {
         let before = batch.len();
         let (watermark, has_brought) = match &mut self.given {
             None => (agent.collect(batch), batch.len() > before),
-            Some(given) => collect_given(agent, given, batch),
+            Some(given) => collect_given(agent, (given, calls.as_mut()), batch),
         };
+        let held_at = calls.as_ref().and_then(|calls| calls.held_at);
+        let watermark = held_at.map_or(watermark, |at| watermark.min(at));
         self.watermark = self.watermark.max(watermark);
         let is_gone = agent.as_raw_fd() < 0;
         if let Some(contexts) = &self.contexts
@@ -421,6 +468,9 @@ impl Source for ServiceSource {
         if let Some(agent) = &mut link.agent {
             agent.control(control);
         }
+        if let Some(calls) = &mut link.calls {
+            calls.held_at = None;
+        }
         link.control = Some(control.clone());
         // A stream that ends collects once more.
         self.due = Instant::now();
@@ -431,7 +481,7 @@ impl Source for ServiceSource {
 /// there were any.
 fn collect_given(
     agent: &mut AgentSource,
-    given: &mut GivenEvents,
+    (given, mut calls): (&mut GivenEvents, Option<&mut CallTally>),
     batch: &mut Batch<'_>,
 ) -> (MonotonicNs, bool) {
     let mut types = EventTypes::default();
@@ -439,9 +489,15 @@ fn collect_given(
     let mut all = Batch::new(&mut types, &mut events, &mut data, &mut losses);
     let watermark = agent.collect(&mut all);
     for event in &events {
+        if let Some(calls) = &mut calls {
+            calls.note(&event.header, event.data(&data));
+        }
         given.take(&event.header, event.data(&data), batch);
     }
     for loss in losses {
+        if let Some(calls) = &mut calls {
+            calls.lose(loss.count);
+        }
         given.lose(loss, batch);
     }
     (watermark, !events.is_empty())
@@ -476,6 +532,6 @@ fn in_words(address: &Path) -> String {
     }
 }
 
-fn lock(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
+pub(super) fn lock(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
     link.lock().unwrap_or_else(PoisonError::into_inner)
 }
