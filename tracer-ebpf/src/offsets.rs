@@ -241,6 +241,12 @@ globals! {
     TASK_DEADLINE_BITS = NO_OFFSET;
     /// The bit within these.
     DEADLINE_THROTTLED_BIT = 0;
+    /// `task_struct::prio`.
+    TASK_PRIORITY = NO_OFFSET;
+    /// `task_struct::rt.rt_rq`, with control groups for real-time threads.
+    TASK_REAL_TIME_QUEUE = NO_OFFSET;
+    /// `rt_rq::rt_throttled`.
+    REAL_TIME_QUEUE_THROTTLED = NO_OFFSET;
     /// `task_struct::in_iowait`: the 32 bits in which it is.
     TASK_IO_WAIT = NO_OFFSET;
     /// The bit within these.

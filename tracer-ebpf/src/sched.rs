@@ -237,7 +237,7 @@ fn out_data<C: Tracepoint>(
     let state = state_left_in(ctx, prev);
     let is_preempted = ctx.flag::<0>() || state == 0;
     let (waits_in, syscall) = if is_preempted {
-        (prev.throttled_by(), 0)
+        (prev.gives_way_for(next), 0)
     } else {
         what_it_waits_in(prev, state, cpu)
     };

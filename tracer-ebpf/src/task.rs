@@ -10,11 +10,12 @@ use tracer_common::kernel::{COMM_BYTES, waits_in};
 use crate::context::{CommWords, Tracepoint};
 use crate::offsets::{
     CGROUPS_DEFAULT, COMPAT_STATUS, DEADLINE_THROTTLED_BIT, FAIR_QUEUE_RUN_QUEUE,
-    FAIR_QUEUE_THROTTLED, IO_WAIT_BIT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS, RUN_QUEUE_SWITCHES,
-    SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU, TASK_CRED, TASK_DEADLINE_BITS, TASK_EXIT_CODE,
-    TASK_FAIR_QUEUE, TASK_FLAGS, TASK_IO_WAIT, TASK_LEADER, TASK_MM, TASK_ON_CPU, TASK_PID,
-    TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, TASK_THREAD_POINTER,
-    TASK_THROTTLED, THREAD_ID_BELOW, UPID_NAMESPACE,
+    FAIR_QUEUE_THROTTLED, IO_WAIT_BIT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS,
+    REAL_TIME_QUEUE_THROTTLED, RUN_QUEUE_SWITCHES, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU,
+    TASK_CRED, TASK_DEADLINE_BITS, TASK_EXIT_CODE, TASK_FAIR_QUEUE, TASK_FLAGS, TASK_IO_WAIT,
+    TASK_LEADER, TASK_MM, TASK_ON_CPU, TASK_PID, TASK_PRIORITY, TASK_REAL_TIME_QUEUE, TASK_SIGNAL,
+    TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, TASK_THREAD_POINTER, TASK_THROTTLED,
+    THREAD_ID_BELOW, UPID_NAMESPACE,
 };
 use crate::pid::Pid;
 use crate::subject::Subject;
@@ -236,16 +237,69 @@ impl<C: Tracepoint> Task<C> {
         bits >> (IO_WAIT_BIT.load() & 31) & 1 != 0
     }
 
-    /// Returns why it cannot run although it is runnable: one of [`waits_in`].
+    /// Returns why it cannot run although it is runnable, and has to leave its CPU to the next one:
+    /// one of [`waits_in`].
     #[inline(always)]
-    pub fn throttled_by(&self) -> u8 {
+    pub fn gives_way_for(&self, next: &Self) -> u8 {
         if self.is_out_of_group_quota() {
             waits_in::GROUP_QUOTA
         } else if self.is_out_of_budget() {
             waits_in::DEADLINE_BUDGET
         } else {
+            self.gives_way_by_priority(next)
+        }
+    }
+
+    /// As [`gives_way_for`](Self::gives_way_for), by what the kernel takes for more urgent.
+    ///
+    /// A real-time thread that could run goes before all normal ones: one of these gets its CPU
+    /// only by what the kernel has left for them (`kernel.sched_rt_runtime_us`), whether it counts
+    /// that for real-time threads, or has a server for the others, as since 6.12.
+    #[inline(always)]
+    fn gives_way_by_priority(&self, next: &Self) -> u8 {
+        /// The first of normal threads; of `SCHED_DEADLINE` it is -1.
+        const NORMAL: i32 = 100;
+        if TASK_PRIORITY.load() == NO_OFFSET {
+            return waits_in::UNKNOWN;
+        }
+        let (own, others) = (self.priority(), next.priority());
+        if others >= own {
+            // Of SCHED_DEADLINE it is not the priority that counts.
+            let is_real_time = (0..NORMAL).contains(&own);
+            let is_idle = next.tid().0 == 0;
+            let is_limited = (others >= NORMAL && !is_idle) || self.is_out_of_real_time();
+            return if is_real_time && is_limited {
+                waits_in::REAL_TIME_LIMIT
+            } else {
+                waits_in::UNKNOWN
+            };
+        }
+        if others < NORMAL {
+            waits_in::HIGHER_PRIORITY
+        } else {
             waits_in::UNKNOWN
         }
+    }
+
+    /// Returns its priority, the most urgent one first: up to 99 of real-time threads.
+    #[inline(always)]
+    fn priority(&self) -> i32 {
+        // SAFETY: `base` is a task (see `argument`), and `prio` an int of it.
+        unsafe { field::<C, _>(self.base, TASK_PRIORITY.load()) }
+    }
+
+    /// Tells whether the real-time threads of its control group have used up their time.
+    #[inline(always)]
+    fn is_out_of_real_time(&self) -> bool {
+        if TASK_REAL_TIME_QUEUE.load() == NO_OFFSET || REAL_TIME_QUEUE_THROTTLED.load() == NO_OFFSET
+        {
+            return false;
+        }
+        // SAFETY: `base` is a task (see `argument`), and `rt.rt_rq` a pointer in it.
+        let queue: Address = unsafe { field::<C, _>(self.base, TASK_REAL_TIME_QUEUE.load()) };
+        // SAFETY: it is a `struct rt_rq *`, and `rt_throttled` an int of it.
+        let is_throttled: u32 = unsafe { field::<C, _>(queue.0, REAL_TIME_QUEUE_THROTTLED.load()) };
+        is_throttled != 0
     }
 
     /// Tells whether a control group that it is in has used up its time.

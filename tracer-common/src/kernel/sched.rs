@@ -60,7 +60,9 @@ event_data! {
         /// call, 2: one of a 32-bit program, 3: a page fault or another exception, 4: its exit, 5:
         /// a thread of the kernel, in whatever it does. And 128 where it waits for a device. Of a
         /// thread that has to give way, why: 6: its control group has used up its time, 7: it has
-        /// used up its budget (`SCHED_DEADLINE`) ([`waits_in`]).
+        /// used up its budget (`SCHED_DEADLINE`), 8: real-time threads have used up the time that
+        /// they may have together, 9: to a thread of a higher real-time priority
+        /// ([`waits_in`]).
         #[shown(WaitsIn, IoWait as "io_wait")]
         pub waits_in: u8,
         /// The number of that system call.
@@ -91,6 +93,11 @@ pub mod waits_in {
     pub const GROUP_QUOTA: u8 = 6;
     /// It does not block: it has used up its budget (`SCHED_DEADLINE`).
     pub const DEADLINE_BUDGET: u8 = 7;
+    /// It does not block: real-time threads have used up the time that they may have together, and
+    /// the kernel has the rest for others.
+    pub const REAL_TIME_LIMIT: u8 = 8;
+    /// It does not block: it has to give way to a thread of a higher real-time priority.
+    pub const HIGHER_PRIORITY: u8 = 9;
     /// Bit: it waits for a device. The kernel counts the CPU's time as `iowait` meanwhile.
     pub const IO: u8 = 1 << 7;
 }

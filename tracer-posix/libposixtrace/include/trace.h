@@ -262,7 +262,8 @@ struct linux_trace_switch_out {
     /* Context that a thread blocks in: 0: it does not block, or it is not known, 1: a system call, 2: one of a
      * 32-bit program, 3: a page fault or another exception, 4: its exit, 5: a thread of the kernel, in whatever it
      * does. And 128 where it waits for a device. Of a thread that has to give way, why: 6: its control group has
-     * used up its time, 7: it has used up its budget (SCHED_DEADLINE). */
+     * used up its time, 7: it has used up its budget (SCHED_DEADLINE), 8: real-time threads have used up the time
+     * that they may have together, 9: to a thread of a higher real-time priority. */
     unsigned char linux_waits_in;
     unsigned short linux_syscall;  /* The number of that system call. */
     /* How long it had the CPU, in nanoseconds: from the switch to it to this one. 0: the switch to it was not seen. */

@@ -59,6 +59,10 @@ pub enum WaitsIn {
     GroupQuota,
     /// Runnable thread that has used up its budget.
     DeadlineBudget,
+    /// Runnable thread, where real-time threads have used up their time.
+    RealTimeLimit,
+    /// Runnable thread that has to give way to one of a higher real-time priority.
+    HigherPriority,
 }
 
 impl WaitsIn {
@@ -78,6 +82,8 @@ impl WaitsIn {
             waits_in::KERNEL => Self::Kernel,
             waits_in::GROUP_QUOTA => Self::GroupQuota,
             waits_in::DEADLINE_BUDGET => Self::DeadlineBudget,
+            waits_in::REAL_TIME_LIMIT => Self::RealTimeLimit,
+            waits_in::HIGHER_PRIORITY => Self::HigherPriority,
             _ => Self::Unknown,
         }
     }
@@ -99,6 +105,8 @@ pub fn push_waits_in(out: &mut Vec<u8>, waits_in: WaitsIn) {
         WaitsIn::Kernel => out.extend_from_slice(b"kernel"),
         WaitsIn::GroupQuota => out.extend_from_slice(b"group quota"),
         WaitsIn::DeadlineBudget => out.extend_from_slice(b"deadline budget"),
+        WaitsIn::RealTimeLimit => out.extend_from_slice(b"real-time limit"),
+        WaitsIn::HigherPriority => out.extend_from_slice(b"higher priority"),
     }
 }
 

@@ -126,6 +126,19 @@ const FIELDS: &[Field] = &[
         "cfs_rq",
         &[way(&["throttle_count"])],
     ),
+    // What a thread is more urgent than.
+    wanted("TASK_PRIORITY", "task_struct", &[way(&["prio"])]),
+    // With CONFIG_RT_GROUP_SCHED.
+    need_on_some(
+        "TASK_REAL_TIME_QUEUE",
+        "task_struct",
+        &[way(&["rt", "rt_rq"])],
+    ),
+    need_on_some(
+        "REAL_TIME_QUEUE_THROTTLED",
+        "rt_rq",
+        &[way(&["rt_throttled"])],
+    ),
     // The group whose time is used up.
     need_on_some("FAIR_QUEUE_GROUP", "cfs_rq", &[way(&["tg"])]),
     need_on_some("GROUP_CGROUP", "task_group", &[way(&["css", "cgroup"])]),
