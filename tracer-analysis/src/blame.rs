@@ -169,6 +169,9 @@ fn by_name(part: PathPart) -> PathPart {
         PathPart::Unmade(by) => PathPart::Unmade(task(by)),
         PathPart::Unpolled(by) => PathPart::Unpolled(task(by)),
         PathPart::Running
+        | PathPart::Faulting
+        | PathPart::Interrupted(_)
+        | PathPart::Busy(_)
         | PathPart::StillStopped(_)
         | PathPart::Underway
         | PathPart::Unknown(_) => part,

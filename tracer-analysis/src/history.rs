@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::RandomState;
 use tracer_engine::event::MonotonicNs;
 
+use crate::interrupts::InterruptRun;
 use crate::state::{Interval, IntervalEnd, State, Task, Thread};
 use crate::thread_states::{Birth, CpuTaken, Finding, ThreadStates};
 
@@ -23,9 +24,15 @@ struct Track {
     pid: i32,
     born: Option<Birth>,
     intervals: VecDeque<Interval>,
+    /// Moments of page faults.
+    faults: VecDeque<MonotonicNs>,
 }
 
 impl Track {
+    fn held(&self) -> usize {
+        self.intervals.len() + self.faults.len()
+    }
+
     fn since(&self, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
         let first = self.intervals.partition_point(|one| one.to <= from);
         self.intervals.range(first..)
@@ -53,6 +60,8 @@ pub struct History {
     tracks: HashMap<i32, Track, RandomState>,
     /// Threads that had each CPU, and since when: at least the last one.
     cpus: HashMap<u32, VecDeque<Had>, RandomState>,
+    /// Interrupts of each CPU, of which none lies within another one.
+    interrupts: HashMap<u32, VecDeque<InterruptRun>, RandomState>,
     /// `None`: nothing is held.
     from: Option<MonotonicNs>,
     held: usize,
@@ -66,6 +75,7 @@ impl Default for History {
         Self {
             tracks: HashMap::default(),
             cpus: HashMap::default(),
+            interrupts: HashMap::default(),
             from: None,
             held: 0,
             since_prune: 0,
@@ -107,6 +117,83 @@ impl History {
             }
             Finding::Interval(_) | Finding::Death(_) | Finding::Taken(_) => {}
         }
+        self.bound();
+    }
+
+    /// Remembers an interrupt that has ended. What it has interrupted itself is apart from it.
+    pub fn add_interrupt(&mut self, run: &InterruptRun) {
+        let Some(cpu) = run.key.cpu else {
+            return;
+        };
+        let is_bounded = self.interrupts.len() < MOST_CPUS || self.interrupts.contains_key(&cpu);
+        if self.from.is_none_or(|from| run.to <= from) || !is_bounded {
+            return;
+        }
+        let of_cpu = self.interrupts.entry(cpu).or_default();
+        let first = of_cpu.partition_point(|one| one.from < run.from);
+        let before = of_cpu.len();
+        let inner = of_cpu.split_off(first);
+        let mut at = run.from;
+        let piece = |from: MonotonicNs, to: MonotonicNs, of_cpu: &mut VecDeque<_>| {
+            if from < to {
+                of_cpu.push_back(InterruptRun { from, to, ..*run });
+            }
+        };
+        for one in inner {
+            piece(at, one.from.min(run.to), of_cpu);
+            at = at.max(one.to);
+            of_cpu.push_back(one);
+        }
+        piece(at, run.to, of_cpu);
+        let added = of_cpu.len().saturating_sub(before);
+        self.held += added;
+        self.since_prune += added;
+        self.bound();
+    }
+
+    /// Remembers a page fault.
+    pub fn add_fault(&mut self, thread: Thread, at: MonotonicNs) {
+        if self.from.is_none_or(|from| at < from) {
+            return;
+        }
+        self.track(thread).faults.push_back(at);
+        self.held += 1;
+        self.since_prune += 1;
+        self.bound();
+    }
+
+    /// Returns the interrupts of a CPU between two moments, the last first.
+    pub fn interrupts(
+        &self,
+        cpu: u32,
+        from: MonotonicNs,
+        to: MonotonicNs,
+    ) -> impl Iterator<Item = &InterruptRun> {
+        let of_cpu = self.interrupts.get(&cpu);
+        of_cpu.into_iter().flat_map(move |of_cpu| {
+            let first = of_cpu.partition_point(|one| one.to <= from);
+            let end = of_cpu.partition_point(|one| one.from < to);
+            of_cpu.range(first.min(end)..end).rev()
+        })
+    }
+
+    /// Returns the page faults of a thread between two moments, the last first.
+    pub fn faults(
+        &self,
+        thread: Thread,
+        from: MonotonicNs,
+        to: MonotonicNs,
+    ) -> impl Iterator<Item = MonotonicNs> {
+        let track = self.tracks.get(&thread.tid);
+        let track = track.filter(|track| track.pid == thread.pid);
+        track.into_iter().flat_map(move |track| {
+            let first = track.faults.partition_point(|at| *at < from);
+            let end = track.faults.partition_point(|at| *at < to);
+            track.faults.range(first.min(end)..end).rev().copied()
+        })
+    }
+
+    fn bound(&mut self) {
         if self.since_prune > PRUNE_EVERY.max(self.held) {
             self.prune();
         }
@@ -163,7 +250,7 @@ impl History {
     fn track(&mut self, thread: Thread) -> &mut Track {
         let track = self.tracks.entry(thread.tid).or_default();
         if track.pid != thread.pid {
-            self.held -= track.intervals.len().min(self.held);
+            self.held -= track.held().min(self.held);
             *track = Track {
                 pid: thread.pid,
                 ..Track::default()
@@ -175,6 +262,7 @@ impl History {
     fn prune(&mut self) {
         let Some(from) = self.from else {
             self.tracks.clear();
+            self.interrupts.clear();
             for of_cpu in self.cpus.values_mut() {
                 of_cpu.drain(..of_cpu.len().saturating_sub(1));
             }
@@ -191,8 +279,16 @@ impl History {
             let old = track.intervals.partition_point(|one| one.to <= from);
             track.intervals.drain(..old);
             track.born = track.born.filter(|birth| birth.at > from);
-            held += track.intervals.len();
-            !track.intervals.is_empty() || track.born.is_some()
+            let old = track.faults.partition_point(|at| *at < from);
+            track.faults.drain(..old);
+            held += track.held();
+            track.held() > 0 || track.born.is_some()
+        });
+        self.interrupts.retain(|_, of_cpu| {
+            let old = of_cpu.partition_point(|one| one.to <= from);
+            of_cpu.drain(..old);
+            held += of_cpu.len();
+            !of_cpu.is_empty()
         });
         for of_cpu in self.cpus.values_mut() {
             let old = of_cpu.partition_point(|one| one.since <= from);
@@ -204,11 +300,19 @@ impl History {
 
     /// Gives up the older half of the time.
     fn give_up(&mut self) {
-        let times = self.tracks.values().filter_map(|track| {
-            let middle = track.intervals.get(track.intervals.len() / 2)?;
-            Some((track.intervals.len(), middle.to))
+        let times = self.tracks.values().flat_map(|track| {
+            let middle = track.intervals.get(track.intervals.len() / 2);
+            let of_faults = track.faults.get(track.faults.len() / 2);
+            [
+                middle.map(|middle| (track.intervals.len(), middle.to)),
+                of_faults.map(|middle| (track.faults.len(), *middle)),
+            ]
         });
-        let Some((_, middle)) = times.max() else {
+        let of_interrupts = self.interrupts.values().map(|of_cpu| {
+            let middle = of_cpu.get(of_cpu.len() / 2)?;
+            Some((of_cpu.len(), middle.to))
+        });
+        let Some((_, middle)) = times.chain(of_interrupts).flatten().max() else {
             return;
         };
         self.given_up = self.given_up.max(middle);

@@ -70,7 +70,9 @@ pub use locks::{
 };
 pub use open_calls::{BegunCall, MOST_THREADS, OpenCalls};
 pub use pairs::{Pairs, Side, ends_of};
-pub use path::{PathPart, Step, Then, UnknownReason, critical_path, leaves, span_path};
+pub use path::{
+    OtherWork, PathPart, Step, Then, UnknownReason, critical_path, leaves, queued_path, span_path,
+};
 pub use requests::{RequestKey, RequestTotal, Requests};
 pub use rows::TotalsByKey;
 pub use signals::{SignalKey, SignalTotal, Signals};

@@ -8,9 +8,10 @@
 use tracer_engine::event::MonotonicNs;
 
 use crate::history::{Had, History};
+use crate::interrupts::Interrupt;
 use crate::retries::is_of_use;
 use crate::spans::Span;
-use crate::state::{Behind, IntervalEnd, Reason, State, Task, Thread, Wait, Waker};
+use crate::state::{Behind, FunctionId, IntervalEnd, Reason, State, Task, Thread, Wait, Waker};
 use crate::thread_states::ThreadStates;
 
 /// Threads that wait for each other in a row: the path goes no deeper.
@@ -19,11 +20,20 @@ const MOST_DEEP: usize = 64;
 /// Intervals between the question for a wake-up and the wake-up.
 const MOST_SINCE_ASKED: usize = 8;
 
+/// Time between two page faults of a thread in which it does little else, in nanoseconds.
+const FAULTS_APART: u64 = 20_000;
+
 /// State of the thread in a part of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PathPart {
     /// It had a CPU.
     Running,
+    /// It had a CPU, and went from one page fault to the next, in less than 20 microseconds.
+    Faulting,
+    /// It had a CPU, which served this interrupt.
+    Interrupted(Interrupt),
+    /// It had other work to do: this. What lies within is what it did then.
+    Busy(FunctionId),
     /// It could run, and waited for a CPU, behind another thread where that is known.
     Runnable(Wait, Option<Behind>),
     /// It waited for something else, until it was woken. What lies within is what the thread did
@@ -44,6 +54,14 @@ pub enum PathPart {
     Unpolled(Task),
     /// It is not known.
     Unknown(UnknownReason),
+}
+
+impl PathPart {
+    /// Tells whether the thread had a CPU.
+    #[must_use]
+    pub fn has_cpu(&self) -> bool {
+        matches!(self, Self::Running | Self::Faulting | Self::Interrupted(_))
+    }
 }
 
 /// When something had not ended yet.
@@ -144,6 +162,39 @@ pub fn span_path(
     walk.steps
 }
 
+/// OtherWork of a thread that others wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherWork {
+    /// Its name.
+    pub name: FunctionId,
+    /// When it began.
+    pub from: MonotonicNs,
+    /// When it ended.
+    pub to: MonotonicNs,
+}
+
+/// Returns the critical path of a span for which a thread has to be free: apart from it, the other
+/// work that this thread had, in order of time.
+///
+/// The description of `states`, `history` and `most_steps` in [`critical_path`] holds here too.
+#[must_use]
+pub fn queued_path<'a>(
+    states: &ThreadStates,
+    history: &History,
+    span: &Span,
+    works: impl DoubleEndedIterator<Item = &'a OtherWork>,
+    most_steps: usize,
+) -> Vec<Step> {
+    let mut walk = Walk {
+        most_steps,
+        states,
+        history,
+        steps: Vec::new(),
+    };
+    walk.behind_works(span, works);
+    walk.steps
+}
+
 struct Walk<'a> {
     states: &'a ThreadStates,
     history: &'a History,
@@ -173,6 +224,32 @@ impl Walk<'_> {
         } else {
             self.unpolled(next, span.from, at);
         }
+    }
+
+    /// Adds the steps of a span that waits behind other work, from the end to the beginning.
+    fn behind_works<'w>(
+        &mut self,
+        span: &Span,
+        works: impl DoubleEndedIterator<Item = &'w OtherWork>,
+    ) {
+        let mut at = span.to;
+        for work in works.rev() {
+            let (from, to) = (work.from.max(span.from), work.to.min(at));
+            if from >= to {
+                continue;
+            }
+            self.go_back(span.thread, to, at, 0);
+            self.steps.push(Step {
+                depth: 0,
+                thread: span.thread,
+                from,
+                to,
+                part: PathPart::Busy(work.name),
+            });
+            self.go_back(span.thread, from, to, 1);
+            at = from;
+        }
+        self.go_back(span.thread, span.from, at, 0);
     }
 
     /// Adds the time in which no thread worked on the span, until `next` did.
@@ -234,6 +311,8 @@ impl Walk<'_> {
                 && !wait.is_throttled()
             {
                 self.wait_for_cpu(step, wait, interval.cpu, behind);
+            } else if step.part == PathPart::Running {
+                self.run(step, interval.cpu);
             } else {
                 self.steps.push(step);
             }
@@ -266,6 +345,13 @@ impl Walk<'_> {
             // The thread itself had it before.
             let had = had.filter(|had| !is_alone && had.by.thread != step.thread);
             let from = had.map_or(step.from, |had| had.since.max(step.from));
+            // Of a higher priority is the one to which it gave way, and not those after it.
+            let is_first = from == step.from;
+            let wait = if wait == Wait::Outranked && !is_first {
+                Wait::Preempted
+            } else {
+                wait
+            };
             let behind = match (last, had) {
                 (Some(last), Some(had)) => Some(last_since(last, had, had.since > step.from)),
                 (Some(last), None) => Some(last),
@@ -283,6 +369,66 @@ impl Walk<'_> {
             });
             at = from;
         }
+    }
+
+    /// Adds time in which the thread had a CPU: apart from it, what interrupted that.
+    fn run(&mut self, step: Step, cpu: Option<u32>) {
+        let mut at = step.to;
+        if let Some(cpu) = cpu {
+            for run in self.history.interrupts(cpu, step.from, step.to) {
+                let (from, to) = (run.from.max(step.from), run.to.min(at));
+                if from >= to {
+                    continue;
+                }
+                self.run_by_itself(Step {
+                    from: to,
+                    to: at,
+                    ..step
+                });
+                self.steps.push(Step {
+                    from,
+                    to,
+                    part: PathPart::Interrupted(run.key.interrupt),
+                    ..step
+                });
+                at = from;
+                if self.steps.len() >= self.most_steps {
+                    break;
+                }
+            }
+        }
+        self.run_by_itself(Step { to: at, ..step });
+    }
+
+    /// Adds time in which the thread itself ran: apart from it, where it went from one page fault
+    /// to the next.
+    fn run_by_itself(&mut self, step: Step) {
+        let mut at = step.to;
+        let mut later: Option<MonotonicNs> = None;
+        let mut add = |from: MonotonicNs, to: MonotonicNs, part| {
+            if from < to {
+                self.steps.push(Step {
+                    from,
+                    to,
+                    part,
+                    ..step
+                });
+            }
+            self.steps.len() < self.most_steps
+        };
+        for fault in self.history.faults(step.thread, step.from, step.to) {
+            if let Some(next) = later
+                && next.0.saturating_sub(fault.0) < FAULTS_APART
+            {
+                add(next, at, PathPart::Running);
+                at = fault;
+                if !add(fault, next, PathPart::Faulting) {
+                    break;
+                }
+            }
+            later = Some(fault);
+        }
+        add(step.from, at, PathPart::Running);
     }
 
     fn part(&self, state: State, end: IntervalEnd, from: MonotonicNs, to: MonotonicNs) -> PathPart {
@@ -421,6 +567,7 @@ mod tests {
 
     use super::*;
     use crate::calls::CallKey;
+    use crate::interrupts::{InterruptKey, InterruptRun};
     use crate::spans::Poll;
     use crate::state::Inside;
     use crate::story::{Story, thread};
@@ -460,6 +607,45 @@ mod tests {
                 (step.depth, step.thread.tid, step.from.0, ns, step.part)
             })
             .collect()
+    }
+
+    #[test]
+    fn interrupts_and_page_faults_are_apart_from_what_a_thread_ran() {
+        let mut story = Story::new();
+        story.switch(100, 0, (0, None), 1);
+        let soft = |row, cpu, from, to| InterruptRun {
+            key: InterruptKey {
+                cpu: Some(cpu),
+                interrupt: Interrupt::Soft(row),
+            },
+            from: MonotonicNs(from),
+            to: MonotonicNs(to),
+        };
+        // One within another one, which ends later; and one of another CPU.
+        for run in [
+            soft(1, 0, 220, 240),
+            soft(3, 0, 200, 300),
+            soft(3, 1, 100, 1000),
+        ] {
+            story.history.add_interrupt(&run);
+        }
+        for at in [500, 510, 100_000, 200_000] {
+            story.history.add_fault(thread(1), MonotonicNs(at));
+        }
+        story.switch(100_500, 0, (1, Some(SLEEP)), 0);
+        let by = |row| PathPart::Interrupted(Interrupt::Soft(row));
+        assert_eq!(
+            path(&story, 1, 100, 100_500),
+            [
+                (0, 1, 510, 99_990, PathPart::Running),
+                (0, 1, 500, 10, PathPart::Faulting),
+                (0, 1, 300, 200, PathPart::Running),
+                (0, 1, 240, 60, by(3)),
+                (0, 1, 220, 20, by(1)),
+                (0, 1, 200, 20, by(3)),
+                (0, 1, 100, 100, PathPart::Running),
+            ]
+        );
     }
 
     #[test]

@@ -81,12 +81,16 @@ pub enum Wait {
     Woken,
     /// It had to give way.
     Preempted,
+    /// It had to give way to a thread of a higher real-time priority.
+    Outranked,
     /// It gave way by itself (`sched_yield()`).
     Yielded,
     /// A control group that it is in has used up its time (`cpu.max`).
     Throttled(GroupId),
     /// It has used up its budget (`SCHED_DEADLINE`).
     OutOfBudget,
+    /// Real-time threads have used up the time that they may have together.
+    OutOfRealTime,
     /// It did when the trace began: why is not known.
     Unsaid,
 }
@@ -96,7 +100,10 @@ impl Wait {
     /// blame.
     #[must_use]
     pub fn is_throttled(self) -> bool {
-        matches!(self, Self::Throttled(_) | Self::OutOfBudget)
+        matches!(
+            self,
+            Self::Throttled(_) | Self::OutOfBudget | Self::OutOfRealTime
+        )
     }
 }
 
@@ -262,6 +269,8 @@ impl State {
             Self::Runnable(match data.waits_in {
                 waits_in::GROUP_QUOTA => Wait::Throttled(GroupId::UNKNOWN),
                 waits_in::DEADLINE_BUDGET => Wait::OutOfBudget,
+                waits_in::REAL_TIME_LIMIT => Wait::OutOfRealTime,
+                waits_in::HIGHER_PRIORITY => Wait::Outranked,
                 _ => Wait::Preempted,
             })
         } else if bits == 0 {

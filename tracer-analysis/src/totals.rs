@@ -197,13 +197,15 @@ impl ThreadTotal {
         self.waits.add(ns);
         match wait {
             Wait::New | Wait::Woken => self.wakeups.add(ns),
-            Wait::Preempted => self.preempted += 1,
+            Wait::Preempted | Wait::Outranked => self.preempted += 1,
             Wait::Yielded | Wait::Unsaid => {}
             Wait::Throttled(group) => {
                 self.throttled = self.throttled.saturating_add(ns);
                 self.add_throttled(group, ns);
             }
-            Wait::OutOfBudget => self.throttled = self.throttled.saturating_add(ns),
+            Wait::OutOfBudget | Wait::OutOfRealTime => {
+                self.throttled = self.throttled.saturating_add(ns)
+            }
         }
     }
 

@@ -28,7 +28,8 @@ export function stateWords(model, code) {
         case "runnable":
             return { new: "runnable: new", woken: "runnable: woken", preempted: "runnable: had to give way",
                 yielded: "runnable: gave way", throttled: `runnable: throttled by its control group${one.group ? ` ${one.group}` : ""}`,
-                out_of_budget: "runnable: deadline budget used up" }[/** @type {"new"} */ (one.wait)] ?? "runnable";
+                out_of_budget: "runnable: deadline budget used up",
+                out_of_real_time: "runnable: time of real-time threads used up", outranked: "runnable: had to give way to a higher priority" }[/** @type {"new"} */ (one.wait)] ?? "runnable";
         case "blocked":
             return one.kernel ? `blocked in the kernel${device}`
                 : one.in === null ? `blocked in something unknown${device}` : `blocked in ${one.in}${device}`;

@@ -72,7 +72,8 @@ const STATE: Column = Column::new(
 const WAIT: Column = Column::optional(
     "wait",
     Of::Name,
-    "Why a runnable thread has no CPU: new, woken, preempted, yielded, throttled, out_of_budget",
+    "Why a runnable thread has no CPU: new, woken, preempted, yielded, throttled, out_of_budget, \
+     out_of_real_time, outranked",
 );
 const INSIDE: Column = Column::optional(
     "inside",

@@ -52,7 +52,7 @@ impl Causes {
         };
         self.0.entry(name).or_insert_with(|| CauseTime {
             call,
-            is_running: root.part == PathPart::Running,
+            is_running: root.part.has_cpu(),
             is_unknown: matches!(root.part, PathPart::Unknown(_)),
             ..CauseTime::default()
         })
@@ -98,9 +98,14 @@ fn name(of: &PathPart) -> (String, Option<String>) {
     };
     let other = |words: &str| (words.to_owned(), None);
     match of {
-        PathPart::Running => other("ran"),
+        PathPart::Running | PathPart::Faulting => other("ran"),
+        PathPart::Interrupted(_) => other("interrupted"),
+        PathPart::Busy(_) => other("busy with other work"),
         PathPart::Runnable(Wait::Throttled(_), _) => other("throttled by its control group"),
         PathPart::Runnable(Wait::OutOfBudget, _) => other("throttled, its deadline budget used up"),
+        PathPart::Runnable(Wait::OutOfRealTime, _) => {
+            other("throttled, the time of real-time threads used up")
+        }
         PathPart::Runnable(..) => other("waited for a CPU"),
         PathPart::Blocked(why, Waker::Thread(_)) => blocked(why, ", for another thread"),
         PathPart::Blocked(why, Waker::Timer) => blocked(why, ", for a timer"),

@@ -109,15 +109,17 @@ impl Overview {
 
 fn use_of(facts: &TraceFacts, leaf: &Leaf) -> Use {
     match leaf.part {
-        PathPart::Running if leaf.depth == 0 => Use::Ran,
-        PathPart::Running => Use::OthersRan,
+        PathPart::Running | PathPart::Faulting | PathPart::Interrupted(_) => match leaf.depth {
+            0 => Use::Ran,
+            _ => Use::OthersRan,
+        },
         PathPart::Runnable(wait, _) if wait.is_throttled() => Use::Throttled,
         PathPart::Runnable(..) | PathPart::Underway => Use::ForCpu,
         PathPart::Blocked(reason, _) | PathPart::StillBlocked(reason, _) => {
             use_of_wait(facts, reason)
         }
         PathPart::Stopped(_) | PathPart::StillStopped(_) => Use::Stopped,
-        PathPart::Unmade(_) | PathPart::Unpolled(_) => Use::ForOthers,
+        PathPart::Unmade(_) | PathPart::Unpolled(_) | PathPart::Busy(_) => Use::ForOthers,
         PathPart::Unknown(_) => Use::Unknown,
     }
 }

@@ -115,6 +115,8 @@ fn wait_name(wait: Wait) -> &'static str {
         Wait::Yielded => "yielded",
         Wait::Throttled(_) => "throttled",
         Wait::OutOfBudget => "out_of_budget",
+        Wait::OutOfRealTime => "out_of_real_time",
+        Wait::Outranked => "outranked",
         Wait::Unsaid => "unknown",
     }
 }

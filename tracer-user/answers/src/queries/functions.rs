@@ -121,6 +121,14 @@ impl Functions {
         (function, code)
     }
 
+    /// Returns the number of a name: that of something else that a thread does.
+    pub fn named(&mut self, name: &str) -> FunctionId {
+        self.function(Place {
+            name: name.into(),
+            is_innermost: true,
+        })
+    }
+
     fn function(&mut self, place: Place) -> FunctionId {
         if let Some(known) = self.known.get(&place) {
             return *known;

@@ -62,9 +62,19 @@ impl Split {
 
     /// Adds the activity of the spans' own threads.
     pub fn add(&mut self, steps: &[Step]) {
-        for step in steps.iter().filter(|step| step.depth == 0) {
+        let mut is_busy = false;
+        for step in steps {
+            // What it did while it had other work is its own as well.
+            match step.depth {
+                0 => is_busy = matches!(step.part, PathPart::Busy(_)),
+                1 if is_busy => {}
+                _ => continue,
+            }
             let total = match step.part {
-                PathPart::Running => &mut self.running,
+                PathPart::Running | PathPart::Faulting | PathPart::Interrupted(_) => {
+                    &mut self.running
+                }
+                PathPart::Busy(_) => continue,
                 PathPart::Runnable(..) => &mut self.runnable,
                 PathPart::Blocked(..) | PathPart::StillBlocked(..) => &mut self.blocked,
                 PathPart::Stopped(_) | PathPart::StillStopped(_) => &mut self.stopped,

@@ -16,6 +16,7 @@ mod stillness;
 pub mod tree;
 mod unmet;
 pub mod words;
+mod works;
 
 pub use answering::{Answering, Following, follow, follow_while};
 pub use commands::{Commands, current_command};

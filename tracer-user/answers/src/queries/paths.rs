@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    Behind, Blame, Counts, Durations, Finding, FunctionId, History, Interval, KnownThreads,
-    PathPart, Span, Spans, State, Step, Thread, ThreadGrouping, ThreadStates, Unended, span_path,
+    Behind, Blame, Counts, Durations, Finding, FunctionId, History, Interrupts, Interval,
+    KnownThreads, PathPart, Span, Spans, State, Step, Thread, ThreadGrouping, ThreadStates,
+    Unended, queued_path, span_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
@@ -18,6 +19,7 @@ use super::rules::rules;
 use super::scope::{Question, SpanChoice};
 use super::stillness::Stillness;
 use super::unmet::{KnownEvents, none_named, unended_words, unmet};
+use super::works::{Works, is_message};
 use super::{Commands, Functions, Groups, LastNames, Scope, SpanSpec};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
@@ -47,6 +49,11 @@ pub struct Paths {
     states: Option<ThreadStates>,
     history: History,
     spans: Spans,
+    /// Interrupts, and what threads are busy with while messages wait.
+    interrupts: Interrupts,
+    works: Works,
+    /// Kinds of spans that are messages, by index.
+    messages: Vec<usize>,
     names: LastNames,
     commands: Commands,
     functions: Functions,
@@ -99,6 +106,9 @@ impl Paths {
             states: None,
             history: History::default(),
             spans: Spans::default(),
+            interrupts: Interrupts::default(),
+            works: Works::default(),
+            messages: Vec::new(),
             names: LastNames::default(),
             commands: Commands::default(),
             functions: Functions::default(),
@@ -439,10 +449,17 @@ impl Paths {
         self.types = types.clone();
         for (name, rule) in rules(specs, types) {
             if !self.spans.rules().contains(&rule) {
+                let is_message = is_message(types, rule.begin.event_type);
                 self.spans.add_rule(rule);
                 // A rule and its kind have one index.
-                self.kind(name);
+                let kind = self.kind(name);
+                if is_message {
+                    self.messages.push(kind);
+                }
             }
+        }
+        if !self.messages.is_empty() {
+            self.works.bind(types, &mut self.functions);
         }
     }
 
@@ -456,7 +473,12 @@ impl Paths {
             return;
         }
         let most = usize::try_from(self.steps_left).unwrap_or(usize::MAX);
-        let steps = span_path(states, &self.history, &span, most.max(1));
+        let steps = if self.messages.contains(&kind) {
+            let works = self.works.during(span.thread, &span);
+            queued_path(states, &self.history, &span, works.iter(), most.max(1))
+        } else {
+            span_path(states, &self.history, &span, most.max(1))
+        };
         self.steps_left = self.steps_left.saturating_sub(steps.len() as u64);
         let steps = self.named(steps);
         let Some(kind_of) = self.kinds.get_mut(kind) else {
@@ -644,6 +666,8 @@ impl Paths {
             });
         }
         self.history.lose();
+        self.interrupts.lose(gap.until);
+        self.works.lose();
         self.spans.lose(gap.is_kernels);
         if let Question::Spans(_) | Question::Trace(_) = self.question {
             self.hold_history();
@@ -686,6 +710,23 @@ impl Paths {
         let at = self.left_at.take().unwrap_or(at);
         self.answer(at);
         self.history.keep_from(None);
+    }
+
+    /// Notes what comes between while a thread runs: interrupts, page faults, and other work.
+    fn note_interruption(&mut self, event: &Event<'_>, thread: Thread) {
+        let header = event.header;
+        match header.event_type {
+            EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => {
+                self.history.add_fault(thread, header.time);
+            }
+            EventTypeId::THREAD_EXIT | EventTypeId::EXIT => self.works.forget(header.tid),
+            _ => {
+                if let Some(run) = self.interrupts.feed(event) {
+                    self.history.add_interrupt(&run);
+                }
+                self.works.feed(&header);
+            }
+        }
     }
 
     /// Notes the lock that a thread begins to wait for.
@@ -766,6 +807,7 @@ impl Paths {
             self.has_switches |= is_look && states.sees_switches();
         }
         self.notice_end(header.event_type, thread, header.time);
+        self.note_interruption(event, thread);
         let mut ended = std::mem::take(&mut self.ended);
         let is_border = self.spans.feed(event, |span| ended.push(span));
         for span in ended.drain(..) {

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tracer_analysis::{
-    Blame, Node, PathPart, Reason, Step, Task, Then, Thread, UnknownReason, Wait, Waker,
+    Blame, Interrupt, Node, PathPart, Reason, Step, Task, Then, Thread, UnknownReason, Wait, Waker,
 };
 use tracer_event::fields::until_null;
 use tracer_text::escape::push_for_people;
 
 use super::Functions;
-use super::words::{duration, inside, part, share};
+use super::words::{duration, inside, interrupt_name, part, share};
 
 /// A part that is shorter than this part of the whole is not worth a line.
 const LEAST_SHARE: u64 = 100;
@@ -138,6 +138,9 @@ fn task_of(part: &PathPart) -> Option<&Task> {
         },
         PathPart::Unmade(task) | PathPart::Unpolled(task) => Some(task),
         PathPart::Running
+        | PathPart::Faulting
+        | PathPart::Interrupted(_)
+        | PathPart::Busy(_)
         | PathPart::Underway
         | PathPart::StillBlocked(..)
         | PathPart::StillStopped(_)
@@ -198,6 +201,19 @@ pub fn segments(segments: &[Step], functions: &Functions, start: u64) -> Value {
 fn of_part(part: &PathPart, functions: &Functions) -> Map<String, Value> {
     let object = match part {
         PathPart::Running => json!({ "state": "running" }),
+        PathPart::Faulting => json!({ "state": "running", "page_faults": true }),
+        PathPart::Interrupted(by) => json!({
+            "state": "running",
+            "interrupt": interrupt_name(by),
+            "interrupt_kind": match by {
+                Interrupt::Device(..) => "irq",
+                Interrupt::Soft(_) => "softirq",
+            },
+        }),
+        PathPart::Busy(with) => json!({
+            "state": "busy",
+            "span": functions.place(*with).map(|place| &*place.name),
+        }),
         PathPart::Runnable(wait, behind) => json!({
             "state": "runnable",
             "wait": wait_word(*wait),
@@ -256,6 +272,8 @@ pub fn wait_word(wait: Wait) -> &'static str {
         Wait::Yielded => "yielded",
         Wait::Throttled(_) => "throttled",
         Wait::OutOfBudget => "out_of_budget",
+        Wait::OutOfRealTime => "out_of_real_time",
+        Wait::Outranked => "outranked",
         Wait::Unsaid => "unknown",
     }
 }

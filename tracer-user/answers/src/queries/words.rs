@@ -1,12 +1,13 @@
 //! Words for people: durations, threads, and their activity.
 
 use tracer_analysis::{
-    Behind, CallKey, FunctionId, Inside, LockType, PathPart, Reason, Task, Then, Thread,
+    Behind, CallKey, FunctionId, Inside, Interrupt, LockType, PathPart, Reason, Task, Then, Thread,
     UnknownReason, Wait, WaitedLock, Waker,
 };
 
 use super::functions::{Functions, Place};
 use tracer_event::fields::until_null;
+use tracer_event::value_names::softirq;
 use tracer_syscalls::names::{Table, name};
 use tracer_text::escape::push_for_people;
 
@@ -136,6 +137,20 @@ pub fn reason(reason: Reason) -> String {
     words
 }
 
+/// Returns the name of an interrupt, as in `/proc/interrupts` and `/proc/softirqs`; its number
+/// where it has none.
+#[must_use]
+pub fn interrupt_name(of: &Interrupt) -> String {
+    match of {
+        Interrupt::Device(_, name) => {
+            let mut out = Vec::new();
+            push_for_people(&mut out, until_null(name));
+            String::from_utf8_lossy(&out).into_owned()
+        }
+        Interrupt::Soft(row) => softirq(*row).map_or_else(|| row.to_string(), str::to_owned),
+    }
+}
+
 /// Returns the waker in words, where it is known.
 fn waker(waker: &Waker) -> String {
     match waker {
@@ -152,6 +167,18 @@ fn waker(waker: &Waker) -> String {
 pub fn part(part: &PathPart, has_more: bool, functions: &Functions) -> String {
     match part {
         PathPart::Running => "ran".to_owned(),
+        PathPart::Faulting => "ran from page fault to page fault".to_owned(),
+        PathPart::Interrupted(by @ Interrupt::Device(number, _)) => {
+            format!("interrupted by {} (interrupt {number})", interrupt_name(by))
+        }
+        PathPart::Interrupted(by @ Interrupt::Soft(_)) => {
+            format!("interrupted by a soft interrupt, {}", interrupt_name(by))
+        }
+        PathPart::Busy(with) => {
+            let with = functions.place(*with);
+            let with = with.map_or("another one", |place| &place.name);
+            format!("busy with {with}, in which it")
+        }
         PathPart::Runnable(Wait::Throttled(group), _) => {
             let group = functions.groups.name(*group);
             format!("{} (cpu.max)", throttled(group.map(|name| &**name)))
@@ -239,14 +266,16 @@ fn runnable(wait: Wait, behind: Option<&Behind>) -> String {
         // The thread that had the CPU meanwhile is not to blame.
         Wait::Throttled(_) => return throttled(None),
         Wait::OutOfBudget => return "throttled, its deadline budget used up".to_owned(),
+        Wait::OutOfRealTime => {
+            return "throttled, the time of real-time threads used up".to_owned();
+        }
         Wait::New => "new, ",
-        Wait::Woken | Wait::Preempted | Wait::Unsaid => "",
+        Wait::Woken | Wait::Preempted | Wait::Outranked | Wait::Unsaid => "",
         Wait::Yielded => "gave way, ",
     };
-    let (what, before) = if wait == Wait::Preempted {
-        ("had to give way", "to")
-    } else {
-        ("waited for a CPU", "behind")
+    let (what, before) = match wait {
+        Wait::Preempted | Wait::Outranked => ("had to give way", "to"),
+        _ => ("waited for a CPU", "behind"),
     };
     let Some(behind) = behind else {
         return format!("{since}{what}");
@@ -258,10 +287,17 @@ fn runnable(wait: Wait, behind: Option<&Behind>) -> String {
             Some(false) | None => format!("{since}waited for a CPU that was idle"),
         };
     }
-    match behind.others {
-        Some(false) => format!("{since}{what} {before} {last}"),
-        Some(true) => format!("{since}{what} {before} others, {last} the last of them"),
-        None => format!("{since}{what} {before} {last}, and perhaps others"),
+    match (behind.others, wait) {
+        (Some(false), Wait::Outranked) => format!("{what} {before} {last}, of a higher priority"),
+        (Some(true), Wait::Outranked) => {
+            format!("{what} to a higher priority and to others, {last} the last of them")
+        }
+        (None, Wait::Outranked) => {
+            format!("{what} to a higher priority, {last} or perhaps others before it")
+        }
+        (Some(false), _) => format!("{since}{what} {before} {last}"),
+        (Some(true), _) => format!("{since}{what} {before} others, {last} the last of them"),
+        (None, _) => format!("{since}{what} {before} {last}, and perhaps others"),
     }
 }
 

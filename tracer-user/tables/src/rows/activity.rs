@@ -47,7 +47,10 @@ impl IntervalActivity {
     /// Returns the activity in a segment of a path.
     pub fn of_part(part: &PathPart) -> Self {
         match part {
-            PathPart::Running => Self::called("running"),
+            PathPart::Running | PathPart::Faulting | PathPart::Interrupted(_) => {
+                Self::called("running")
+            }
+            PathPart::Busy(_) => Self::called("busy"),
             PathPart::Runnable(wait, behind) => Self {
                 wait: Some(*wait),
                 behind: *behind,

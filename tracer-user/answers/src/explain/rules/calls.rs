@@ -6,7 +6,6 @@ use super::super::facts::{CallOf, CallSum, Crew, SMALL_BYTES, TraceFacts, return
 use super::super::finding::{RuleFinding, Sure};
 use super::support::{crew_name, place, share, thousandths};
 use crate::queries::words::call_name;
-use tracer_analysis::PathPart;
 use tracer_syscalls::names::error_name;
 
 /// Calls of a kind before they are many.
@@ -111,7 +110,7 @@ fn on_cpu(
     let running = crew.total.running;
     let with_around = in_calls.saturating_add(count.saturating_mul(AROUND_NS));
     let part = part.min(thousandths(with_around, running));
-    let ran = share(facts, crew, running, |leaf| leaf.part == PathPart::Running);
+    let ran = share(facts, crew, running, |leaf| leaf.part.has_cpu());
     let around = if part >= most { ran * part / 1000 } else { 0 };
     OnCpu {
         ns: in_calls.max(running / 1000 * part),

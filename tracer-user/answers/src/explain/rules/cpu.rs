@@ -201,9 +201,7 @@ pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
         let mut found = about("faults", crew, ns);
         found.share = share(facts, crew, ns, |_| false);
         // Beside the path it would count half: what runs is on the path as far as it runs there.
-        let ran = share(facts, crew, crew.total.running, |leaf| {
-            leaf.part == PathPart::Running
-        });
+        let ran = share(facts, crew, crew.total.running, |leaf| leaf.part.has_cpu());
         found.share = found
             .share
             .max(ran * thousandths(ns, crew.total.running) / 1000);

@@ -67,7 +67,7 @@ pub fn herds(facts: &TraceFacts) -> Vec<RuleFinding> {
         let call = inside(reason.inside)?;
         let ns = crew.total.running.saturating_add(crew.total.runnable);
         let busy = share(facts, crew, ns, |leaf| {
-            matches!(leaf.part, PathPart::Running | PathPart::Runnable(..))
+            leaf.part.has_cpu() || matches!(leaf.part, PathPart::Runnable(..))
         });
         let each = herd.woken.checked_div(herd.count).unwrap_or(0);
         Some(RuleFinding {

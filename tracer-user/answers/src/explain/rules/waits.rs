@@ -59,10 +59,11 @@ fn timed_locks(facts: &TraceFacts) -> Vec<RuleFinding> {
         // What they wait for computes: with an empty queue no thread would be at work.
         let ran = path.own_ns(|leaf| {
             let outer = leaf.within.and_then(|within| path.parts.get(within));
-            matches!(leaf.part, PathPart::Running | PathPart::Runnable(..))
-                && outer.is_some_and(|outer| {
-                    outer.comm == crew.comm && is_wait_of(facts, outer, &CLASSES)
-                })
+            leaf.part.has_cpu()
+                || matches!(leaf.part, PathPart::Runnable(..))
+                    && outer.is_some_and(|outer| {
+                        outer.comm == crew.comm && is_wait_of(facts, outer, &CLASSES)
+                    })
         });
         let is_one = |leaf: &Leaf| leaf.comm == crew.comm && is_wait_of(facts, leaf, &CLASSES);
         // One that its time limit ends says only that it is asked for again.
@@ -116,7 +117,7 @@ fn meanwhile(facts: &TraceFacts, comm: &[u8], classes: &[WaitClass]) -> Option<S
         }
         all = all.saturating_add(leaf.ns);
         match leaf.part {
-            PathPart::Running => ran = ran.saturating_add(leaf.ns),
+            part if part.has_cpu() => ran = ran.saturating_add(leaf.ns),
             PathPart::Blocked(reason, _) if reason.is_io => device = device.saturating_add(leaf.ns),
             PathPart::Blocked(reason, _) if facts.details.get(reason).class == WaitClass::Sleep => {
                 slept = slept.saturating_add(leaf.ns);
