@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use tests::cgroup::Cgroup;
 use tests::dist::{self, Linkage};
 use tests::{rights, tools};
 
@@ -21,9 +22,9 @@ const UPSTREAM: &str = include_str!("../../../tracer-posix/tracetools/upstream.t
 /// Messages that are published; every tenth callback is late.
 const MESSAGES: u64 = 100;
 
-/// Compiles a library that has the original's names and does nothing, and an executor that is
-/// linked with it.
-fn executor(folder: &Path) -> PathBuf {
+/// Compiles a library that has the original's names and does nothing, and a program of
+/// `programs/robots` that is linked with it.
+fn executor(folder: &Path, name: &str) -> PathBuf {
     let mut c = String::from("int ros_trace_compile_status(void) { return 1; }\n");
     for name in EXPORTS
         .lines()
@@ -38,7 +39,7 @@ fn executor(folder: &Path) -> PathBuf {
     dist::compile_file("cc", &source, &library, &options, Linkage::Shared).unwrap();
 
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-    let program = folder.join("executor");
+    let program = folder.join(name);
     let here = folder.display();
     let options = [
         "-Wall",
@@ -48,8 +49,9 @@ fn executor(folder: &Path) -> PathBuf {
         &format!("-L{here}"),
         "-ltracetools",
         &format!("-Wl,-rpath,{here}"),
+        "-pthread",
     ];
-    let source = programs.join("robots/executor.c");
+    let source = programs.join("robots").join(format!("{name}.c"));
     dist::compile_file("cc", &source, &program, &options, Linkage::Shared).unwrap();
     program
 }
@@ -98,7 +100,7 @@ fn an_executor_is_traced_and_its_callbacks_are_spans() {
     }
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let program = executor(folder);
+    let program = executor(folder, "executor");
     let preloaded = dist::folder()
         .unwrap()
         .join("lib/posixtrace/libtracetools.so");
@@ -224,4 +226,324 @@ fn late_callbacks_have_their_cause(folder: &Path, late: u64) {
         })
     });
     assert_eq!(u64::try_from(waited.count()).unwrap(), late);
+}
+
+/// A cause that is injected into a late callback, and how `why` is to say it.
+struct Injected {
+    /// Row of the program's table.
+    cause: &'static str,
+    /// How long, in milliseconds.
+    ms: u64,
+    /// Span that is asked about.
+    span: &'static str,
+    /// Words of the first line of the answer, with `{NAME}` for the thread of that name.
+    first: &'static [&'static str],
+    /// Words of the line below it, where what the first one names did something itself.
+    below: &'static [&'static str],
+    how: How,
+}
+
+/// How the cause is asked about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Log,
+    /// By the recorder that waits for a late callback.
+    When,
+}
+use How::{Log, When};
+
+const CALLBACK: &str = "/listener /chatter";
+const DELIVERY: &str = "/chatter delivery";
+const BETWEEN: &str = "between=/listener /chatter end../listener /chatter begin";
+
+/// Percent of the time that the program has measured by which the answer's may be another one.
+const MOST_APART: u64 = 25;
+
+/// Such a percentage of hundreds of short waits: the kernel counts some microseconds of each as
+/// running.
+const MOST_APART_OF_WAITS: u64 = 50;
+
+const INJECTED: [Injected; 20] = {
+    const fn injected(
+        cause: &'static str,
+        ms: u64,
+        first: &'static [&'static str],
+        below: &'static [&'static str],
+        how: How,
+    ) -> Injected {
+        Injected {
+            cause,
+            ms,
+            span: CALLBACK,
+            first,
+            below,
+            how,
+        }
+    }
+    const LOCK: &[&str] = &["blocked in futex for mutex", "held by {holder}"];
+    const PUBLISHER: &[&str] = &["blocked in poll", "woken by {talker}, which meanwhile"];
+    const BUSY: &[&str] = &["busy with /listener timer 50ms"];
+    const HOG: &[&str] = &["had to give way to {hog}, of a higher priority"];
+    [
+        Injected {
+            span: BETWEEN,
+            ..injected("publisher", 60, PUBLISHER, &["ran"], Log)
+        },
+        Injected {
+            span: BETWEEN,
+            ..injected("publisher", 100, PUBLISHER, &["ran"], Log)
+        },
+        Injected {
+            span: DELIVERY,
+            ..injected("executor", 15, BUSY, &["ran"], Log)
+        },
+        Injected {
+            span: DELIVERY,
+            ..injected("executor", 40, BUSY, &["ran"], Log)
+        },
+        injected("lock", 15, LOCK, &["ran"], When),
+        injected("lock", 40, LOCK, &["ran"], Log),
+        injected(
+            "lock_asleep",
+            20,
+            LOCK,
+            &["blocked in clock_nanosleep, woken by a timer"],
+            Log,
+        ),
+        injected("hog", 15, HOG, &[], Log),
+        injected("hog_of_fifo", 15, HOG, &[], When),
+        injected("hog_of_fifo", 30, HOG, &[], Log),
+        injected(
+            "neighbour",
+            30,
+            &["had to give way to", "{neighbour}"],
+            &[],
+            Log,
+        ),
+        injected(
+            "inversion",
+            15,
+            LOCK,
+            &["waited for a CPU behind {middle}"],
+            When,
+        ),
+        injected(
+            "inversion",
+            30,
+            LOCK,
+            &["waited for a CPU behind {middle}"],
+            Log,
+        ),
+        injected(
+            "fault_disk",
+            20,
+            &["blocked in page fault for a device"],
+            &[],
+            Log,
+        ),
+        injected(
+            "fault_memory",
+            20,
+            &["ran from page fault to page fault"],
+            &[],
+            Log,
+        ),
+        injected("disk", 20, &["blocked in pread64 for a device"], &[], When),
+        injected(
+            "quota",
+            30,
+            &["throttled by its control group {group} (cpu.max)"],
+            &[],
+            Log,
+        ),
+        injected(
+            "quota_real_time",
+            30,
+            &["throttled, the time of real-time threads used up"],
+            &[],
+            Log,
+        ),
+        injected(
+            "packets",
+            20,
+            &["interrupted by a soft interrupt, NET_RX"],
+            &[],
+            Log,
+        ),
+        injected("stop", 20, &["stopped, continued by {stopper}"], &[], When),
+    ]
+};
+
+/// A run with a cause: what the program says of it, and the first lines of the answer.
+struct Explained {
+    /// Nanoseconds that the cause took by the program's own measure.
+    took: u64,
+    /// Threads by their names, as answers show them.
+    names: BTreeMap<String, String>,
+    /// The answer in text, from the slowest span on.
+    text: String,
+    /// The slowest span.
+    slowest: Value,
+}
+
+/// Runs the program with a cause, and asks why the slowest span took as long.
+fn explain(program: &Path, of: &Injected) -> Explained {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let is_of_group = of.cause.starts_with("quota");
+    let group = is_of_group.then(|| Cgroup::with("cpu").unwrap());
+    let given = group.as_ref().map_or(folder.path(), Cgroup::path);
+    let preloaded = dist::folder()
+        .unwrap()
+        .join("lib/posixtrace/libtracetools.so");
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.current_dir(folder.path())
+        .args(["run", "--log", "log", "--locks"]);
+    run.args([
+        "--events",
+        "fork,exit,switch,wakeup,signal,user,irq,softirq,fault,lock",
+        "--ring-size",
+        "4M",
+    ]);
+    if of.how == When {
+        run.args(["--when", "span ros2:callback > 5ms", "--keep", "10s"]);
+    }
+    let preload = format!("LD_PRELOAD={}", preloaded.display());
+    run.args(["--", "env", &preload]).arg(program);
+    run.args([of.cause, &of.ms.to_string()]).arg(given);
+    let traced = run.output().unwrap();
+    let said = String::from_utf8(traced.stdout).unwrap();
+    let told = String::from_utf8_lossy(&traced.stderr);
+    assert!(traced.status.success(), "{}: {told}", of.cause);
+    assert!(told.contains("0 lost") || of.how == When, "{told}");
+
+    let mut names = BTreeMap::new();
+    let mut took = 0;
+    for line in said.lines() {
+        let (name, number) = line.split_once(' ').unwrap();
+        if name == "took" {
+            took = number.parse().unwrap();
+        } else {
+            names.insert(name.to_owned(), number.to_owned());
+        }
+    }
+    // A thread of the executor is named with its process.
+    if let (Some(holder), Some(executor)) = (names.get("holder"), names.get("executor")) {
+        let both = format!("{executor}/{holder}");
+        names.insert("holder".to_owned(), both);
+    }
+    let mut shown: BTreeMap<String, String> = names
+        .iter()
+        .map(|(name, number)| (name.clone(), format!("{name} {number}")))
+        .collect();
+    if let Some(group) = &group {
+        let name = group.path().file_name().unwrap().to_str().unwrap();
+        shown.insert("group".to_owned(), format!("/{name}"));
+    }
+    let log = if of.how == When { "log.1" } else { "log" };
+    let asked = ["why", log, "--span", of.span, "--slowest", "1"];
+    let text = tool(folder.path(), &asked);
+    let (_, text) = text.split_once("\n1. ").unwrap_or(("", &text));
+    let answer = json(folder.path(), &[&asked[..], &["--json"]].concat());
+    Explained {
+        took,
+        names: shown,
+        text: text.to_owned(),
+        slowest: answer["slowest"][0].clone(),
+    }
+}
+
+/// Tells whether a line says that the callback computed by itself.
+fn is_own_work(line: &str) -> bool {
+    let words = line.split_once("%  ").map_or("", |(_, words)| words);
+    words == "ran" || words.starts_with("ran (")
+}
+
+/// Tells whether something else took a part in which its thread had a CPU.
+fn is_not_its_own(part: &Value) -> bool {
+    part["interrupt"].is_string() || part["page_faults"] == true
+}
+
+/// Returns what is wrong with the explanation of a cause: nothing where it is right.
+fn wrong(of: &Injected, explained: &Explained) -> Option<String> {
+    let Explained {
+        took,
+        names,
+        text,
+        slowest,
+    } = explained;
+    let has = |line: Option<&str>, words: &[&str]| {
+        words.iter().all(|word| {
+            let named = names
+                .iter()
+                .fold((*word).to_owned(), |word, (name, shown)| {
+                    word.replace(&format!("{{{name}}}"), shown)
+                });
+            line.is_some_and(|line| line.contains(&named))
+        })
+    };
+    // What the callback itself computes is no cause from outside.
+    let all = text.lines().skip(1);
+    let mut lines = all.filter(|line| !is_own_work(line));
+    let is_first = has(lines.next(), of.first);
+    let is_below = of.below.is_empty() || has(lines.next(), of.below);
+    // As long as the program itself has measured it.
+    let parts = slowest["parts"].as_array().unwrap().iter();
+    let mut causes = parts.filter(|part| part["state"] != "running" || is_not_its_own(part));
+    let first = causes.next().unwrap_or(&Value::Null);
+    let innermost = if of.below.is_empty() {
+        first
+    } else {
+        &first["within"][0]
+    };
+    let first = innermost["ns"].as_u64().unwrap_or(0);
+    let most = if of.cause.contains("disk") {
+        MOST_APART_OF_WAITS
+    } else {
+        MOST_APART
+    };
+    let is_measured = *took == 0 || took.abs_diff(first) * 100 <= took * most;
+    let is_right = is_first && is_below && is_measured;
+    (!is_right).then(|| format!("{} {} ms: {took} ns: {text}", of.cause, of.ms))
+}
+
+#[test]
+#[ignore = "needs root"]
+fn why_names_the_cause_of_each_late_callback_and_none_where_there_is_none() {
+    if let Some(missing) = rights::missing_right() {
+        println!("skipped: {missing}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = executor(folder.path(), "deadlines");
+    // Control groups of version 2 have no limit of their own for real-time threads.
+    let group = Cgroup::with("cpu").unwrap();
+    let has_limit = group.path().join("cpu.rt_runtime_us").exists();
+    drop(group);
+    let injected = INJECTED
+        .iter()
+        .filter(|of| has_limit || of.cause != "quota_real_time");
+    let wrong: Vec<String> = injected
+        .filter_map(|of| wrong(of, &explain(&program, of)))
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of 20: {}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+
+    // Without a cause nothing takes long, and no thread is named.
+    let none = Injected {
+        cause: "none",
+        ms: 20,
+        span: CALLBACK,
+        first: &["ran"],
+        below: &[],
+        how: Log,
+    };
+    let explained = explain(&program, &none);
+    let slowest = &explained.slowest;
+    assert!(slowest["ns"].as_u64().unwrap() < 5_000_000, "{slowest}");
+    let lines: Vec<&str> = explained.text.lines().skip(1).collect();
+    assert!(lines[0].ends_with("ran"), "{lines:?}");
 }

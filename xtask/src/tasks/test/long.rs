@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 63] = [
+pub const TESTS: [&str; 64] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -66,6 +66,7 @@ pub const TESTS: [&str; 63] = [
     "what_looks_alike_is_not_taken_for_it",
     "where_memory_is_refused_events_are_lost_and_no_process_is_ended",
     "who_has_the_lock_of_an_areas_file_holds_no_tracer_up",
+    "why_names_the_cause_of_each_late_callback_and_none_where_there_is_none",
     "windows_of_one_user_take_no_mappings_and_memory_of_others",
     "windows_that_are_written_to_hold_no_tracer_up",
 ];
