@@ -69,6 +69,11 @@ int main(void) {
     SAY(thread_frame, offsetof(PyThreadState, cframe));
     SAY(c_frame, offsetof(_PyCFrame, current_frame));
 #endif
+#if PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030d0000
+    SAY(thread_c_frame, offsetof(PyThreadState, cframe));
+#else
+    SAY(thread_c_frame, NONE);
+#endif
 #if PY_VERSION_HEX >= 0x030c0000
     SAY(frame_owner, OF_FRAME(owner));
 #if PY_VERSION_HEX >= 0x030e0000

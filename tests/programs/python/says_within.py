@@ -48,11 +48,27 @@ def calls(this):
     deeper(1, this + 1)
 
 
+def calls_and_waits(this):
+    """Lets the thread that has made the interpreter say where it is, while this one runs it."""
+    run(within, """
+os.write(%d, b"inside")
+os.read(%d, 1)
+deeper(3, %d)
+""" % (inside[1], gate[0], this))
+    deeper(1, this + 1)
+
+
 calls(first + 4)
-if sys.version_info >= (3, 13):
-    thread = threading.Thread(target=calls, args=(first + 6,))
-    thread.start()
-    thread.join()
+thread = threading.Thread(target=calls, args=(first + 6,))
+thread.start()
+thread.join()
+inside, gate = os.pipe(), os.pipe()
+thread = threading.Thread(target=calls_and_waits, args=(first + 10,))
+thread.start()
+os.read(inside[0], 6)
+deeper(1, first + 13)
+os.write(gate[1], b"x")
+thread.join()
 interpreters.destroy(within)
 deeper(2, first + 9)
 print("done", flush=True)

@@ -101,8 +101,11 @@ pub struct PythonLayout {
     /// `PyCodeObject::co_version` (3.12 and later): a number that no other function of the
     /// interpreter has, unless it is 0.
     pub code_version: u16,
+    /// `PyThreadState::cframe` (3.10 to 3.12): an address in the stack of the thread that runs it;
+    /// none in others.
+    pub thread_c_frame: u16,
     /// Zero.
-    pub reserved: [u16; 3],
+    pub reserved: [u16; 2],
 }
 
 /// The interpreter of a process. Written by the agent; by the programs for a child.

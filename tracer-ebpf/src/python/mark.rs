@@ -8,6 +8,8 @@
 
 use core::mem::offset_of;
 
+use aya_ebpf::helpers::generated::bpf_probe_read_user;
+
 use tracer_common::kernel::{NO_FIELD, PYTHON_TEXT_BYTES, PythonLayout, PythonProcess};
 
 use super::{CODE_BYTES, FILES, Space, Walk, word_of_program};
@@ -26,6 +28,23 @@ const NO_HASH: u64 = u64::MAX;
 const IS_GENERATED: u64 = 1;
 const LESS: u64 = b'<' as u64;
 
+/// Where every text has its length; its type is right before, and its hash right behind.
+const TEXT_LENGTH: u16 = 16;
+
+/// Odd numbers, by which the words of a function are multiplied: each of them apart from the
+/// others, so that the processor needs not wait for one after the other.
+const KEYS: [u64; 9] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xbf58_476d_1ce4_e5b9,
+    0x94d0_49bb_1331_11eb,
+    0xff51_afd7_ed55_8ccd,
+    0xc4ce_b9fe_1a85_ec53,
+    0xd6e8_feb8_6659_fd93,
+    0xa076_1d64_78bd_642f,
+    0xe703_7ed1_a0b4_28db,
+    0x8ebc_6af0_9c88_c6e3,
+];
+
 #[inline(always)]
 fn mix(mark: u64, word: u64) -> u64 {
     let mixed = (mark ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -33,12 +52,8 @@ fn mix(mark: u64, word: u64) -> u64 {
 }
 
 /// Returns the mark of the function at an address; 0 where there is none.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn python_mark(code: u64) -> u64 {
-    let Some(walk) = Space::current() else {
-        return 0;
-    };
+#[inline(always)]
+pub fn python_mark(walk: Space, code: u64) -> u64 {
     if !walk.read(code, CODE_BYTES) {
         return 0;
     }
@@ -50,24 +65,52 @@ pub extern "C" fn python_mark(code: u64) -> u64 {
     let file = walk.word(walk.field(offset_of!(PythonLayout, code_file)));
     let lines = walk.word(walk.field(offset_of!(PythonLayout, code_lines)));
     let first_line = walk.half(walk.field(offset_of!(PythonLayout, code_first_line)));
-    let mut mark = mix(code, walk.get(offset_of!(Walk, by)) >> 32);
-    let (first, second, third) = (walk.word(24), walk.word(32), walk.word(40));
-    for word in [name, file, lines, first_line.into(), first, second, third] {
-        mark = mix(mark, word);
-    }
+    let words = [
+        code,
+        walk.get(offset_of!(Walk, by)) >> 32,
+        name,
+        file,
+        lines,
+        first_line.into(),
+        walk.word(24),
+        walk.word(32),
+        walk.word(40),
+    ];
+    let products = words.into_iter().zip(KEYS);
+    let sum = products.fold(0_u64, |sum, (word, key)| {
+        sum.wrapping_add(word.wrapping_mul(key))
+    });
     let version_at = walk.field(offset_of!(PythonLayout, code_version));
     let version = walk.half(version_at);
     if version_at != NO_FIELD && version != 0 {
-        mark = mix(mark, walk.get(offset_of!(Walk, interpreter)));
+        let mark = mix(sum, walk.get(offset_of!(Walk, interpreter)));
         return mix(mark, version.into()) | 1;
     }
-    mark = mix(mark, python_text_mark(name));
+    let mut mark = mix(sum, name_mark(walk, name));
     let of_file = file_mark(walk, file);
     mark = mix(mark, of_file);
     if of_file & IS_GENERATED != 0 {
         mark = mix(mark, lines_mark(walk, lines));
     }
     mark | 1
+}
+
+/// Returns what distinguishes a name from another one, as [`python_text_mark`] does, of which only
+/// what it has before its characters is read where it has a hash: most have.
+#[inline(always)]
+fn name_mark(walk: Space, name: u64) -> u64 {
+    let mut head = [0_u64; 3];
+    let from = name.wrapping_add(u64::from(TEXT_LENGTH) - 8) as *const _;
+    // SAFETY: the helper writes three words, and checks the address.
+    let failed = unsafe { bpf_probe_read_user((&raw mut head).cast(), 24, from) };
+    let [text_type, length, hash] = head;
+    let of_process = offset_of!(Walk, process);
+    let is_text = text_type == walk.get(of_process + offset_of!(PythonProcess, text_type));
+    let is_there = walk.field(offset_of!(PythonLayout, text_length)) == TEXT_LENGTH;
+    if failed == 0 && is_text && is_there && hash != NO_HASH {
+        return mix(length, hash);
+    }
+    python_text_mark(name)
 }
 
 /// Returns what distinguishes the path of a file from another one.

@@ -81,6 +81,11 @@ struct Walk {
     c_frame: u64,
     /// The interpreter whose threads are looked at.
     interpreter: u64,
+    /// Where there are several: what is doubtful about whose the states are, the highest
+    /// `pthread_t` below the thread's own, and the highest one.
+    doubts: u64,
+    below: u64,
+    highest: u64,
     /// Files of the functions before, each with what was made of it: as the program does not go on
     /// meanwhile, they are the same still.
     files: [[u64; 2]; FILES],
@@ -439,7 +444,11 @@ pub extern "C" fn add_python_frame(at: u64, index: u64) -> u64 {
     let c_owner = walk.field(offset_of!(PythonLayout, c_owner));
     let is_of_c = c_owner != NO_FIELD
         && owner >> ((u32::from(owner_at) & 3) * 8) & 0xff >= u32::from(c_owner);
-    let mark = if is_of_c { 0 } else { mark::python_mark(code) };
+    let mark = if is_of_c {
+        0
+    } else {
+        mark::python_mark(walk, code)
+    };
     if mark == 0 && !is_of_c {
         walk.set(offset_of!(Walk, ends), stack_ends::DAMAGED.into());
         return 0;

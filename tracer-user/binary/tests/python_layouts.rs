@@ -89,6 +89,7 @@ fn fields(layout: &PythonLayout) -> Vec<(&'static str, u16)> {
         ("c_owner", layout.c_owner),
         ("code_instructions", layout.code_instructions),
         ("code_version", layout.code_version),
+        ("thread_c_frame", layout.thread_c_frame),
     ]
 }
 

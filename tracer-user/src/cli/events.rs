@@ -103,7 +103,7 @@ WITH IT            COST      FOR EACH EVENT THAT HAS ONE
   --unwind dwarf   heavy     0.5 to 3 µs instead, of a system call; dwarf,2K: 0.4 µs
   --stack kernel   heavy     1.7 µs
   --stack python   heavy     1 µs, and 0.07 µs for each function of Python 3.12 and later, so 2.3
-                             µs for 20 of them; before 3.12 0.12 µs for each, so 3.4 µs
+                             µs for 20 of them; before 3.12 0.1 µs for each, so 3 µs
   --string-size    heavy     0.2 µs for a text that a call is given; 0 reads none
 ";
 

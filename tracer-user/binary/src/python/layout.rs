@@ -33,7 +33,8 @@ const OBJECT_FRAMES: PythonLayout = PythonLayout {
     c_owner: NO_FIELD,
     code_instructions: NO_FIELD,
     code_version: NO_FIELD,
-    reserved: [0; 3],
+    thread_c_frame: NO_FIELD,
+    reserved: [0; 2],
 };
 
 const OF_3_11: PythonLayout = PythonLayout {
@@ -41,6 +42,7 @@ const OF_3_11: PythonLayout = PythonLayout {
     interpreter_threads: 16,
     thread_id: 152,
     thread_frame: 56,
+    thread_c_frame: 56,
     c_frame: 8,
     frame_previous: 48,
     frame_code: 32,
@@ -79,6 +81,7 @@ pub const LAYOUTS: [Row; 5] = [
         10,
         PythonLayout {
             frame_instruction: 96,
+            thread_c_frame: 48,
             ..OBJECT_FRAMES
         },
     ),
@@ -168,6 +171,7 @@ pub(super) fn published(untrusted: &[u8]) -> Option<Row> {
     };
     let mut layout = PythonLayout {
         c_frame: NO_FIELD,
+        thread_c_frame: NO_FIELD,
         text_wide: 56,
         ..OF_3_12
     };
