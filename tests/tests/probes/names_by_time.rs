@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tests::comes_and_goes::{NAMED, Play, callers_of_point};
-use tests::command;
+use tests::command::{self, perf_record};
 use tests::rights::missing_right;
 use tests::{dist, is_whole};
 
@@ -385,9 +385,9 @@ fn functions_of_the_vdso_are_those_that_perf_names() {
         ours.extend(of_vdso.filter_map(|frame| Some(frame["symbol"].as_str()?.to_owned())));
     }
     // Its copies of files go where no other perf looks.
-    let mut perf = Command::new("perf");
+    let mut perf = perf_record();
     perf.env("HOME", folder.path())
-        .args(["record", "-q", "-e", "cpu-clock", "-o"])
+        .args(["-e", "cpu-clock", "-o"])
         .arg(file("data"));
     command::text(perf.arg("--").arg(file("a"))).unwrap();
     let mut script = Command::new("perf");

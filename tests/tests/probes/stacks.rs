@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 use serde_json::Value;
-use tests::command;
+use tests::command::{self, perf_record};
 use tests::dist;
 use tests::rights::missing_right;
 
@@ -99,11 +99,10 @@ fn stacks_are_where_the_program_says_it_was_and_where_perf_saw_it() {
         .arg(POINTS.to_string())
         .arg(&notes);
     command::text(&mut ours).unwrap();
-    // perf records another run of the program, since it fails on the tracer's eBPF programs. Each
-    // run has the same points.
-    let mut theirs = Command::new("perf");
+    // perf records another run of the program, which has the same points.
+    let mut theirs = perf_record();
     theirs
-        .args(["record", "-q", "-N", "-B", "-g", "-m", "4M", "-e"])
+        .args(["-N", "-g", "-m", "4M", "-e"])
         .args(["raw_syscalls:sys_enter", "--filter"])
         .arg(format!("id == {}", libc::SYS_getppid))
         .arg("-o")

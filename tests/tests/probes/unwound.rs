@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tests::command;
+use tests::command::{self, perf_record};
 use tests::dist::{self, Linkage};
 use tests::rights::missing_right;
 
@@ -38,32 +38,23 @@ fn events(lines: &str, event_type: &str) -> Vec<Value> {
     all.filter(|event| event["type"] == event_type).collect()
 }
 
-/// Runs a command under perf and returns what perf says of the stacks of a system call in it. perf
-/// fails now and then, where it finds eBPF programs of other processes: then it is run again.
+/// Runs a command under perf and returns what perf says of the stacks of a system call in it.
 fn perf(data: &Path, call: u32, fields: &str, command: impl Fn() -> Command) -> String {
-    let mut said = String::new();
-    for _ in 0..3 {
-        let command = command();
-        let mut record = Command::new("perf");
-        record
-            .args(["record", "-q", "-N", "-B", "--call-graph", "dwarf,32768"])
-            .args(["-m", "16M", "-e", "raw_syscalls:sys_enter", "--filter"])
-            .arg(format!("id == {call}"))
-            .arg("-o")
-            .arg(data)
-            .arg("--")
-            .arg(command.get_program())
-            .args(command.get_args());
-        command::text(&mut record).unwrap();
-        let mut script = Command::new("perf");
-        script.args(["script", "--no-inline", "-F", fields, "-i"]);
-        let output = script.arg(data).output().unwrap();
-        if output.status.success() {
-            return String::from_utf8(output.stdout).unwrap();
-        }
-        said = String::from_utf8_lossy(&output.stderr).into_owned();
-    }
-    panic!("perf script: {said}");
+    let command = command();
+    let mut record = perf_record();
+    record
+        .args(["-N", "--call-graph", "dwarf,32768"])
+        .args(["-m", "16M", "-e", "raw_syscalls:sys_enter", "--filter"])
+        .arg(format!("id == {call}"))
+        .arg("-o")
+        .arg(data)
+        .arg("--")
+        .arg(command.get_program())
+        .args(command.get_args());
+    command::text(&mut record).unwrap();
+    let mut script = Command::new("perf");
+    script.args(["script", "--no-inline", "-F", fields, "-i"]);
+    command::text(script.arg(data)).unwrap()
 }
 
 /// The functions of an event's stack from the one called `first` to `main`.

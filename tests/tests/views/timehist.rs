@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
+use tests::command::perf_record;
 use tests::event::Event;
 use tests::rights::missing_right;
 use tests::tracer::Tracer;
@@ -78,9 +79,9 @@ impl Run {
         let folder = tempfile::tempdir()?;
         let program = dist::compile("schedstat", folder.path())?;
         let (recorded, log) = (folder.path().join("perf.data"), folder.path().join("log"));
-        let mut perf = Command::new("perf");
+        let mut perf = perf_record();
         // By the clock that our events have.
-        perf.args(["record", "-q", "-a", "-k", "CLOCK_MONOTONIC", "-m", "4M"]);
+        perf.args(["-a", "-k", "CLOCK_MONOTONIC", "-m", "4M"]);
         for name in ["sched_switch", "sched_wakeup", "sched_wakeup_new"] {
             perf.args(["-e", &format!("sched:{name}")]);
         }
