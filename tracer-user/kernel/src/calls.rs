@@ -123,9 +123,15 @@ impl WantedMaps {
     }
 
     /// Changes the event types that are wanted beside those, by the streams of programs. Takes
-    /// effect at once.
+    /// effect at once: where none wants system calls, the programs at these that can be detached
+    /// are, unless they were attached just now.
     pub fn set_types_of_others(&self, bits: u64) {
         self.wish(|wishes| wishes.of_others = bits);
+        let wishes = self.0.wishes.lock();
+        let wishes = wishes.unwrap_or_else(PoisonError::into_inner);
+        if wishes.in_all() & CALLS == 0 {
+            self.links().detach_if_due();
+        }
     }
 
     fn wish(&self, change: impl FnOnce(&mut Wishes)) {
@@ -133,13 +139,11 @@ impl WantedMaps {
         let mut wishes = wishes.unwrap_or_else(PoisonError::into_inner);
         change(&mut wishes);
         let bits = wishes.in_all();
-        let mut links = self.links();
-        if bits & CALLS == 0 {
-            links.detach_if_due();
-        } else if let Err(error) = links.attach() {
+        if bits & CALLS != 0
+            && let Err(error) = self.links().attach()
+        {
             tracing::warn!(%error, "the programs at system calls cannot be attached again");
         }
-        drop(links);
         self.change(|word| word & wanted::GENERATION | bits & !wanted::GENERATION);
     }
 
