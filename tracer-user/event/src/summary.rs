@@ -41,12 +41,19 @@ pub struct Summary {
 pub struct HeldUp {
     /// Calls that began while the programs at system calls were attached.
     pub calls: u64,
+    /// Whether runs of the programs were timed. Else what a call costs is taken from what it costs
+    /// threads that are not traced, and calls in windows are those that were given.
+    pub is_timed: bool,
     /// Cost of each, as it was measured meanwhile, in nanoseconds.
     pub call_ns: u64,
     /// Time of the cheapest system call that is not recorded, in nanoseconds: no call takes less.
     pub cheapest_ns: u64,
     /// How long the threads had CPUs in the whole trace, in nanoseconds.
     pub ran_ns: u64,
+    /// Calls in the windows in which they are recorded.
+    pub window_calls: u64,
+    /// How long the threads had CPUs in these, in nanoseconds.
+    pub window_ns: u64,
 }
 
 /// Losses of events on their way into a log.

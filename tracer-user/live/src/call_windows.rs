@@ -9,6 +9,7 @@
 
 use std::io;
 
+use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
 use tracer_event::summary::HeldUp;
 use tracer_kernel::CallCounts;
@@ -52,6 +53,10 @@ pub enum WindowStep {
 pub struct CallWindows {
     meter: Meter,
     account: Account,
+    /// Counts as the last window opened.
+    opened: CallCounts,
+    /// Calls in the windows that have closed, and how long traced threads had CPUs in these.
+    closed: (u64, u64),
 }
 
 struct Meter(CallMeter);
@@ -69,6 +74,8 @@ impl CallWindows {
         Self {
             meter: Meter(meter),
             account: Account::new(cost_ns, thousandths.into(), now.0),
+            opened: CallCounts::default(),
+            closed: (0, 0),
         }
     }
 
@@ -88,15 +95,50 @@ impl CallWindows {
     /// The programs cannot be attached: nothing is changed, and it can be tried again.
     pub fn open(&mut self) -> io::Result<()> {
         let opened = self.meter.0.open();
-        if opened.is_err() {
-            self.account.is_open = false;
+        match opened {
+            Ok(()) => self.opened = self.counts(),
+            Err(_) => self.account.is_open = false,
         }
         opened
     }
 
+    /// Returns the counts of one moment.
+    fn counts(&self) -> CallCounts {
+        /// Longest reading, in nanoseconds: a longer one was interrupted.
+        const WITHIN_NS: u64 = 50_000;
+        const TRIES: usize = 8;
+        let read = |_| {
+            let now = monotonic_now();
+            let counts = self.meter.0.counts(now);
+            let took = monotonic_now().0.saturating_sub(now.0);
+            (took, counts)
+        };
+        let mut tries = (0..TRIES).map(read);
+        let first = tries.find(|(took, _)| *took <= WITHIN_NS);
+        first.map_or_else(|| read(0).1, |(_, counts)| counts)
+    }
+
+    /// Returns how many calls were made in windows, and how long traced threads had CPUs in them.
+    fn in_windows(&self) -> (u64, u64) {
+        let (calls, ran_ns) = self.closed;
+        if !self.account.is_open {
+            return self.closed;
+        }
+        let now = self.counts();
+        (
+            calls + now.calls.saturating_sub(self.opened.calls),
+            ran_ns + now.ran_ns.saturating_sub(self.opened.ran_ns),
+        )
+    }
+
     /// Has them cost nothing from now on. Returns the moment from which the stream is to take them
     /// no more, which is still to come there.
-    pub fn close(&self) -> MonotonicNs {
+    pub fn close(&mut self) -> MonotonicNs {
+        // The account has closed by now.
+        let now = self.counts();
+        let (calls, ran_ns) = &mut self.closed;
+        *calls += now.calls.saturating_sub(self.opened.calls);
+        *ran_ns += now.ran_ns.saturating_sub(self.opened.ran_ns);
         self.meter.0.close()
     }
 
@@ -105,8 +147,12 @@ impl CallWindows {
         let meter = &self.meter.0;
         let counts = meter.counts(now);
         let call_ns = cost_of_call(meter.floor_ns(), counts);
-        tracing::debug!(?counts, call_ns, "cost of system calls");
+        let (window_calls, window_ns) = self.in_windows();
+        tracing::debug!(?counts, call_ns, window_calls, window_ns, "system calls");
         HeldUp {
+            is_timed: counts.timed >= ENOUGH_TIMED,
+            window_calls,
+            window_ns,
             calls: counts.calls,
             call_ns,
             cheapest_ns: meter.cheapest_ns(),
