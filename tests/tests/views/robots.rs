@@ -128,6 +128,7 @@ fn an_executor_is_traced_and_its_callbacks_are_spans() {
     );
 
     the_export_has_what_the_original_declares(folder);
+    the_second_version_has_what_the_first_has(folder);
     callbacks_are_spans(folder);
     late_callbacks_have_their_cause(folder, late);
 }
@@ -173,6 +174,43 @@ fn the_export_has_what_the_original_declares(folder: &Path) {
     ] {
         assert!(printed.contains(part), "{part}");
     }
+}
+
+/// Compares CTF 2, as a reader that goes by its description alone shows it, with CTF 1.8, as
+/// babeltrace2 does: each event with its time, and those of robots with contexts and fields. (Of
+/// others babeltrace2 shows a text that is empty as that of the event before.)
+fn the_second_version_has_what_the_first_has(folder: &Path) {
+    tool(folder, &["export", "log", "--to", "ctf2", "-o", "ctf2"]);
+    let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/robots/ctf2.py");
+    let mut read = Command::new("python3");
+    let read = read.arg(reader).arg(folder.join("ctf2")).output().unwrap();
+    let told = String::from_utf8_lossy(&read.stderr);
+    assert!(read.status.success(), "{told}");
+    let second = String::from_utf8(read.stdout).unwrap();
+
+    let options = ["--clock-seconds", "--no-delta", "--fields=trace:hostname"];
+    let (first, _) = tools::babeltrace2(&options, &folder.join("ctf")).unwrap();
+    // `[1764230400.123456789] NAME: { … }, { … }`.
+    let first: Vec<String> = first
+        .lines()
+        .map(|line| {
+            let (time, rest) = line.trim_start_matches('[').split_once("] ").unwrap();
+            format!("{} {rest}", time.replace('.', ""))
+        })
+        .collect();
+    let second: Vec<&str> = second.lines().collect();
+    assert_eq!(first.len(), second.len());
+    let mut robots = 0;
+    for (one, other) in first.iter().zip(&second) {
+        if one.contains(" ros2:") {
+            assert_eq!(one, other);
+            robots += 1;
+        } else {
+            let head = |line: &str| line.split(": ").next().map(str::to_owned);
+            assert_eq!(head(one), head(other));
+        }
+    }
+    assert!(robots > 10 * MESSAGES, "{robots}");
 }
 
 fn callbacks_are_spans(folder: &Path) {

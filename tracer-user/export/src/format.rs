@@ -57,7 +57,17 @@ pub const FORMATS: &[ExportFormat] = &[
         needs_gaps: false,
         has_slices: false,
         files: &ctf::FILES,
-        start: |origin, to| Ok(Box::new(ctf::Ctf::new(to.path(), origin.clone())?)),
+        start: |origin, to| start_ctf(origin, to, ctf::Version::First),
+    },
+    // The Common Trace Format 2.
+    ExportFormat {
+        name: "ctf2",
+        extension: "ctf2",
+        is_text: false,
+        needs_gaps: false,
+        has_slices: false,
+        files: &ctf::FILES,
+        start: |origin, to| start_ctf(origin, to, ctf::Version::Second),
     },
     // Apache Parquet.
     ExportFormat {
@@ -70,6 +80,15 @@ pub const FORMATS: &[ExportFormat] = &[
         start: |origin, to| Ok(Box::new(parquet::Parquet::new(to.writer()?, origin)?)),
     },
 ];
+
+fn start_ctf(
+    origin: &TraceOrigin,
+    to: &Destination,
+    version: ctf::Version,
+) -> anyhow::Result<Box<dyn Consumer>> {
+    let ctf = ctf::Ctf::new(to.path(), origin.clone(), version)?;
+    Ok(Box::new(ctf))
+}
 
 impl ExportFormat {
     /// Returns the format of this name.

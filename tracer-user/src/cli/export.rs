@@ -28,6 +28,9 @@ use tracer_tables::{TABLES, TableDefinition};
 /// lost events are shown as discarded. Its dates go on from the log's first moment: where the date
 /// was set meanwhile, `read` follows that and this format cannot.
 ///
+/// ctf2: the same in the Common Trace Format 2, whose description is JSON, for readers of that
+/// (babeltrace2 2.1 and later).
+///
 /// parquet: one file with a table, for DuckDB, Spark, ClickHouse. Without --table it has a row an
 /// event: time, ns, type, class, pid, tid, comm, cpu, prog_address, thread_id, truncated, data
 /// (JSON as text), raw (bytes), duration_ns (of a system call that ends, where its beginning was
@@ -37,7 +40,7 @@ pub struct ExportArgs {
     /// The log
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What to convert it to: perfetto, chrome, ctf or parquet
+    /// What to convert it to: perfetto, chrome, ctf, ctf2 or parquet
     // A time is taken too, as it was before there was --until.
     #[arg(
         long,
@@ -46,9 +49,9 @@ pub struct ExportArgs {
         allow_negative_numbers = true
     )]
     to: Vec<String>,
-    /// The file to write, or `-` for the standard output; for ctf, the folder. Without it, the
-    /// log's name with .pftrace, .json, .ctf, .parquet or .TABLE.parquet. It is there when all of
-    /// it is written; until then a folder (and a file, where the file system knows no files without
+    /// The file to write, or `-` for the standard output; for ctf and ctf2, the folder. Without
+    /// it, the log's name with .pftrace, .json, .ctf, .ctf2, .parquet or .TABLE.parquet. It is
+    /// there when all of it is written; until then a folder (and a file, where the file system knows no files without
     /// a name) is called OUT.RANDOM.partial. What a killed export left of that, the next one to OUT
     /// removes
     #[arg(short, long, value_name = "OUT")]

@@ -155,7 +155,7 @@ const SECTIONS: &[(&str, &[Short])] = &[
             ("output", "Write to this file", false),
             (
                 "to",
-                "Write for other tools: perfetto, chrome, ctf, parquet",
+                "Write for other tools: perfetto, chrome, ctf, ctf2, parquet",
                 false,
             ),
             (

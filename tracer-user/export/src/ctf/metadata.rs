@@ -110,17 +110,27 @@ fn environment(origin: &TraceOrigin) -> String {
     )
 }
 
-fn clock(anchor: ClockPair, uuid: &[u8; 16]) -> String {
-    const NS_PER_SECOND: i128 = 1_000_000_000;
+/// Nanoseconds of a second: the frequency of the clock.
+const NS_PER_SECOND: i64 = 1_000_000_000;
+
+/// Returns the offset that leads from the clock to the date, in seconds and nanoseconds.
+pub fn offset(anchor: ClockPair) -> (i64, i64) {
     let offset = i128::from(anchor.realtime.0) - i128::from(anchor.monotonic.0);
+    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+    (
+        offset.div_euclid(NS_PER_SECOND),
+        offset.rem_euclid(NS_PER_SECOND),
+    )
+}
+
+fn clock(anchor: ClockPair, uuid: &[u8; 16]) -> String {
+    let (seconds, rest) = offset(anchor);
     format!(
         "clock {{\n\tname = \"monotonic\";\n\tuuid = \"{}\";\n\
          \tdescription = \"CLOCK_MONOTONIC; its offset leads to CLOCK_REALTIME\";\n\
-         \tfreq = {NS_PER_SECOND};\n\tprecision = 0;\n\toffset_s = {};\n\toffset = {};\n\
-         \tabsolute = true;\n}};\n\n",
+         \tfreq = {NS_PER_SECOND};\n\tprecision = 0;\n\toffset_s = {seconds};\n\
+         \toffset = {rest};\n\tabsolute = true;\n}};\n\n",
         hyphenated(uuid),
-        offset.div_euclid(NS_PER_SECOND),
-        offset.rem_euclid(NS_PER_SECOND)
     )
 }
 
@@ -159,7 +169,8 @@ fn literal(untrusted: &[u8]) -> String {
     format!("\"{escaped}\"")
 }
 
-fn hyphenated(uuid: &[u8; 16]) -> String {
+/// Returns an identifier as people write it.
+pub fn hyphenated(uuid: &[u8; 16]) -> String {
     let mut text = String::new();
     for (index, byte) in uuid.iter().enumerate() {
         if matches!(index, 4 | 6 | 8 | 10) {

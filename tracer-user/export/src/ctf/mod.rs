@@ -1,7 +1,8 @@
-//! The Common Trace Format 1.8: a folder with a description and one stream of packets.
+//! The Common Trace Format, 1.8 and 2: a folder with a description and one stream of packets.
 //!
 //! - `metadata` is the description, in the format's own language (TSDL), and writes the data of
 //!   events as that declares it;
+//! - `second` is the description of version 2, in JSON;
 //! - `packet` is the container of events: times, sizes, and how many events were lost so far;
 //! - `typed` does both for events that say themselves what their fields are.
 //!
@@ -9,6 +10,7 @@
 
 mod metadata;
 mod packet;
+mod second;
 mod typed;
 
 use std::collections::{BTreeMap, HashMap};
@@ -29,6 +31,15 @@ use tracer_output::output_file;
 use tracer_text::escape::push_name;
 use tracer_text::self_describing::Typed;
 use typed::TypedShape;
+
+/// Version of the format, which is that of the description: packets are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// 1.8.
+    First,
+    /// 2.
+    Second,
+}
 
 /// Files of the folder.
 pub const FILES: [&str; 2] = ["metadata", "stream"];
@@ -58,6 +69,7 @@ enum Class {
 /// Exporter that writes a folder.
 pub struct Ctf {
     folder: PathBuf,
+    version: Version,
     stream: Box<dyn Write + Send>,
     origin: TraceOrigin,
     header: PacketHeader,
@@ -75,7 +87,7 @@ impl Ctf {
     /// # Errors
     ///
     /// They cannot be made.
-    pub fn new(folder: &Path, origin: TraceOrigin) -> anyhow::Result<Self> {
+    pub fn new(folder: &Path, origin: TraceOrigin, version: Version) -> anyhow::Result<Self> {
         let mut stream = tracer_output::destination::writer(&folder.join("stream"))?;
         let header = PacketHeader {
             uuid: uuid(origin.anchor),
@@ -87,6 +99,7 @@ impl Ctf {
         first.write(&header, &mut stream).context(CANNOT_WRITE)?;
         Ok(Self {
             folder: folder.to_owned(),
+            version,
             stream,
             origin,
             header,
@@ -201,7 +214,11 @@ impl Consumer for Ctf {
         self.packet.end_at(summary.last);
         self.close_packet()?;
         self.stream.flush().context(CANNOT_WRITE)?;
-        let text = metadata::text(&self.origin, &self.header.uuid, &self.classes);
+        let describe = match self.version {
+            Version::First => metadata::text,
+            Version::Second => second::text,
+        };
+        let text = describe(&self.origin, &self.header.uuid, &self.classes);
         let path = self.folder.join("metadata");
         let written =
             output_file::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
@@ -242,7 +259,7 @@ mod tests {
             is_wanted: std::rc::Rc::new(|_, _| true),
             table: crate::TableChoice::default(),
         };
-        let mut ctf = Box::new(Ctf::new(folder.path(), origin).unwrap());
+        let mut ctf = Box::new(Ctf::new(folder.path(), origin, Version::First).unwrap());
         let mut walk = Walk::new(log, WantedEvents::default());
         while walk.go_on(3, |entry| ctf.event(entry)).unwrap() == Pause::Midway {
             ctf.count_losses(&walk.losses()).unwrap();

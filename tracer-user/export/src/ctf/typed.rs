@@ -6,9 +6,12 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
 use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_text::escape::push_for_people;
 use tracer_text::self_describing::{Typed, TypedValue};
+
+use super::second;
 
 /// Most shapes of a trace: what comes in further ones is bytes.
 pub const MOST_SHAPES: usize = 1024;
@@ -127,6 +130,38 @@ impl TypedShape {
                 ),
             };
         }
+    }
+}
+
+impl TypedShape {
+    /// Describes the class for version 2 of the format: its context, where it has one, and its
+    /// fields.
+    pub fn describe_second(&self) -> (Option<Value>, Value) {
+        let context = self.has_context.then(|| {
+            second::structure([
+                ("vpid".to_owned(), second::integer(32, true)),
+                ("vtid".to_owned(), second::integer(32, true)),
+                ("cpu_id".to_owned(), second::integer(32, true)),
+                ("procname".to_owned(), second::string()),
+            ])
+        });
+        let fields = self.fields.iter().map(|(name, how)| {
+            let class = match how {
+                Stored::Signed => second::integer(64, true),
+                Stored::Unsigned => second::integer(64, false),
+                Stored::Address => second::address(),
+                Stored::Truth => second::integer(8, false),
+                Stored::Float => second::float(),
+                Stored::Text => second::string(),
+                Stored::Array {
+                    unit,
+                    signed,
+                    count,
+                } => second::array(*count, u32::from(*unit) * 8, *signed),
+            };
+            (name.clone(), class)
+        });
+        (context, second::structure(fields))
     }
 }
 
