@@ -237,6 +237,7 @@ impl CallCoverage {
             };
         };
         // Around what is lost it is not known who ran.
+        let seen = counted;
         let (ran, counted) = match cost.counted {
             Some(all) => (all, part_of(counted, all.calls, self.calls)),
             None => (*ran, counted),
@@ -250,7 +251,11 @@ impl CallCoverage {
         let shortest = shortest.min(ran.in_windows);
         let likely = with(likely.min(ran.in_windows));
         let between = match cost.lossy_ns {
-            Some(elapsed_ns) => (counted, within(ran.in_all.max(elapsed_ns), shortest)),
+            Some(elapsed_ns) => (seen, within(ran.in_all.max(elapsed_ns), shortest)),
+            // Which process made how many of the calls that are counted together is not known.
+            None if cost.counted.is_some() && self.ran.len() > 1 => {
+                (seen, with(ran.calls.saturating_mul(cost.cheapest_ns)))
+            }
             // No call takes longer while none is recorded.
             None => (with(ran.in_windows), with(shortest)),
         };
@@ -355,6 +360,11 @@ mod tests {
         };
         let whole = windows.whole(1, 2500, lost);
         assert_eq!(whole.likely, 5000 + 5000 * 9 * 2);
+        let alone = whole.between;
+        assert!(alone.0 > 2500, "{alone:?}");
+        ran(&mut windows, 2, 0, 1000);
+        let beside = windows.whole(1, 2500, lost).between;
+        assert_eq!(beside, (2500, 5000 + 5000 * 18_000_000 / 150_000));
         let lossy = CallCost {
             lossy_ns: Some(0),
             ..CallCost::default()
