@@ -305,6 +305,35 @@ fn a_group_that_has_used_up_its_time_is_named() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn what_runs_in_a_control_group_is_explained() {
+    if missing_right().is_some() {
+        return;
+    }
+    let group = Cgroup::new().unwrap();
+    let mut shell = Command::new("sh")
+        .args([
+            "-c",
+            "echo $$ >\"$1/cgroup.procs\" && while :; do sleep 0.3; done",
+        ])
+        .arg("sh")
+        .arg(group.path())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args(["explain", "--duration", "1s", "--format", "json"])
+        .arg("--cgroup")
+        .arg(group.path().file_name().unwrap())
+        .output()
+        .unwrap();
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    let explained: Value = serde_json::from_slice(&output.stdout).unwrap();
+    Explanation(explained).names_first("child", &["sh ", "wait4", "sleep"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn many_short_processes_are_named_with_their_names() {
     check(
         "fork_storm.sh",
