@@ -49,11 +49,11 @@ pub struct ExportArgs {
         allow_negative_numbers = true
     )]
     to: Vec<String>,
-    /// The file to write, or `-` for the standard output; for ctf and ctf2, the folder. Without
-    /// it, the log's name with .pftrace, .json, .ctf, .ctf2, .parquet or .TABLE.parquet. It is
-    /// there when all of it is written; until then a folder (and a file, where the file system knows no files without
-    /// a name) is called OUT.RANDOM.partial. What a killed export left of that, the next one to OUT
-    /// removes
+    /// The file to write, or `-` for the standard output; for ctf and ctf2, the folder. Without it,
+    /// the log's name with .pftrace, .json, .ctf, .ctf2, .parquet or .TABLE.parquet. It is there
+    /// when all of it is written; until then a folder (and a file, where the file system knows no
+    /// files without a name) is called OUT.RANDOM.partial. What a killed export left of that, the
+    /// next one to OUT removes
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Replace what is there already

@@ -10,9 +10,9 @@ use tracer_export::{ExportFormat, FORMATS, LiveExport};
 /// An export of a running trace, as typed.
 #[derive(Debug, clap::Args)]
 pub struct LiveExportArgs {
-    /// Write events for other tools, to the file that --output names (for ctf and ctf2,
-    /// the folder): perfetto, chrome, ctf, ctf2 or parquet, as `tracer-user export` makes them of a log. It has its
-    /// name once the trace has ended. With --log, the log is written too
+    /// Write events for other tools, to the file that --output names (for ctf and ctf2, the
+    /// folder): perfetto, chrome, ctf, ctf2 or parquet, as `tracer-user export` makes them of a
+    /// log. It has its name once the trace has ended. With --log, the log is written too
     #[arg(
         long,
         value_parser = PossibleValuesParser::new(FORMATS.iter().map(|format| format.name)),

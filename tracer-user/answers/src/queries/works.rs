@@ -1,4 +1,4 @@
-//! What threads are busy with while messages wait for them: the callbacks of robots.
+//! Work that threads have first while messages wait for them: the callbacks of robots.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ struct OfThread {
 /// Callbacks of all threads, as far back as messages wait.
 #[derive(Debug, Default)]
 pub struct Works {
-    /// What each type begins or ends, by the type that begins it.
+    /// Callback that each type begins or ends, with the type that begins it.
     borders: HashMap<EventTypeId, (EventTypeId, bool, FunctionId)>,
     threads: HashMap<i32, OfThread>,
 }
