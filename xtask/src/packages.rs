@@ -271,11 +271,23 @@ pub const FOR_PICTURES: &[Need] = &[
 ];
 
 /// Prerequisites of tests that are left out where not all are run.
-pub const TO_TEST_WHOLE: &[Need] = &[Need {
-    what: "a compiler for Go",
-    holds: || process::find("go").is_some(),
-    packages: &["golang-go"],
-}];
+pub const TO_TEST_WHOLE: &[Need] = &[
+    Need {
+        what: "a compiler for Go",
+        holds: || process::find("go").is_some(),
+        packages: &["golang-go"],
+    },
+    Need {
+        what: "Java, with its compiler and its tools",
+        holds: || process::find("javac").is_some() && process::find("jcmd").is_some(),
+        packages: &["default-jdk-headless"],
+    },
+    Need {
+        what: "Ruby and PHP with static probes",
+        holds: || process::find("ruby").is_some() && process::find("php").is_some(),
+        packages: &["ruby", "php-cli"],
+    },
+];
 
 /// Prerequisites of the test that traces PostgreSQL.
 pub const TO_TEST_POSTGRESQL: &[Need] = &[Need {

@@ -137,6 +137,10 @@ const COMMANDS: &[(&str, Tried)] = &[
         ),
     ),
     (
+        "run --sample 99 --stack user --log java.log -- java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -jar app.jar",
+        As("run --sample 99 --stack user --log java.log -- true"),
+    ),
+    (
         "run --syscalls getppid --stack user --unwind dwarf --events exec -- ./server",
         As(
             "run --syscalls getppid --stack user --unwind dwarf --events exec --log my.log -- STACKS 10 notes",

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, sleep};
 use std::time::Duration;
 
-use tests::command;
+use tests::command::{self, perf_record};
 use tests::rights::missing_right;
 use tests::tracer::Tracer;
 use tests::{dist, is_whole};
@@ -77,6 +78,27 @@ fn sampled_node(folder: &Path, listing: &str) -> (PathBuf, String) {
     tool.arg(&script).current_dir(folder);
     let printed = command::text(&mut tool).unwrap();
     (log, printed)
+}
+
+/// Returns what a program has listed: where, how many bytes, and the name.
+fn listed(list: &str) -> Vec<(u64, u64, String)> {
+    let list = fs::read_to_string(list).unwrap();
+    let lines = list.lines().map(|line| {
+        let mut words = line.splitn(3, ' ');
+        let mut number = || {
+            let digits = words.next().unwrap().trim_start_matches("0x");
+            u64::from_str_radix(digits, 16).unwrap()
+        };
+        (number(), number(), words.next().unwrap().to_owned())
+    });
+    lines.collect()
+}
+
+/// Tells whether a line has the address and the name: perf takes the one that has the address.
+fn is_listed(listed: &[(u64, u64, String)], ip: u64, name: &str) -> bool {
+    listed
+        .iter()
+        .any(|(start, bytes, listed)| (*start..=start + bytes).contains(&ip) && listed == name)
 }
 
 fn compile_generates(folder: &Path) {
@@ -312,15 +334,7 @@ fn functions_of_node_have_the_names_of_its_list_in_a_log_too() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (log, pid) = sampled_node(folder.path(), "--perf-basic-prof");
-    let list = fs::read_to_string(format!("/tmp/perf-{}.map", pid.trim())).unwrap();
-    let listed: Vec<(u64, u64, &str)> = list
-        .lines()
-        .map(|line| {
-            let mut words = line.splitn(3, ' ');
-            let mut number = || u64::from_str_radix(words.next().unwrap(), 16).unwrap();
-            (number(), number(), words.next().unwrap())
-        })
-        .collect();
+    let listed = listed(&format!("/tmp/perf-{}.map", pid.trim()));
     let (mut named, mut hot) = (0, 0);
     for line in read(&log).lines() {
         let event: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -330,15 +344,241 @@ fn functions_of_node_have_the_names_of_its_list_in_a_log_too() {
             if !name.starts_with("JS:") {
                 continue;
             }
-            // perf takes the line that has the address.
             let ip = frame["ip"].as_u64().unwrap();
-            let is_listed = listed.iter().any(|(start, bytes, listed)| {
-                (*start..=start + bytes).contains(&ip) && *listed == name
-            });
-            assert!(is_listed, "{frame}");
+            assert!(is_listed(&listed, ip, name), "{frame}");
             named += 1;
             hot += usize::from(name.contains("hot"));
         }
     }
     assert!(named > 100 && hot > 50, "{named} {hot}");
+}
+
+/// Program that is busy in two functions that are compiled, and one that is not, for so many
+/// milliseconds, or until it reads something.
+const HOT_JAVA: &str = "
+    public class Hot {
+        static long inner(int n) { long s = 0; for (int i = 0; i < n; i++) s += i % 7; return s; }
+        static long outer(int n) { return inner(n) + 1; }
+        static long interpreted(int n) { long s = 0; for (int i = 0; i < n; i++) s += outer(500); return s; }
+        public static void main(String[] words) throws Exception {
+            for (int i = 0; i < 20000; i++) outer(200);
+            Thread.sleep(500);
+            System.out.println(\"ready\");
+            long end = System.currentTimeMillis() + Long.parseLong(words[0]);
+            long t = 0;
+            while (System.currentTimeMillis() < end && System.in.available() == 0) t += interpreted(300);
+            System.out.println(t);
+        }
+    }";
+
+/// Returns the command that runs the program in Java, as docs/tutorial.md says.
+fn java(folder: &Path, busy_ms: u32) -> Command {
+    fs::write(folder.join("Hot.java"), HOT_JAVA).unwrap();
+    let mut compiler = Command::new("javac");
+    command::text(compiler.arg("Hot.java").current_dir(folder)).unwrap();
+    let mut java = Command::new("java");
+    java.args(["-XX:+PreserveFramePointer", "-XX:-UseOnStackReplacement"]);
+    java.args([
+        "-XX:CompileCommand=quiet",
+        "-XX:CompileCommand=dontinline,Hot.*",
+    ]);
+    java.arg("-XX:CompileCommand=exclude,Hot.interpreted")
+        .arg("-cp")
+        .arg(folder);
+    java.args(["-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit"]);
+    java.arg("Hot").arg(busy_ms.to_string());
+    java
+}
+
+/// Returns the frames of samples in code of no file: address, and name where there is one.
+fn frames_without_files(lines: &str) -> Vec<(u64, Option<String>)> {
+    let events = lines
+        .lines()
+        .map(|line| -> serde_json::Value { serde_json::from_str(line).unwrap() });
+    let samples = events.filter(|event| event["type"] == "linux_trace_sample");
+    let frames = samples.flat_map(|event| event["stack"].as_array().cloned().unwrap_or_default());
+    let own = frames.filter(|frame| frame["module"] == "[anon]");
+    own.map(|frame| {
+        let name = frame["symbol"].as_str().map(str::to_owned);
+        (frame["ip"].as_u64().unwrap(), name)
+    })
+    .collect()
+}
+
+/// Compares the frames with those that perf has named; returns how many have each name.
+fn compare_with_perf(
+    frames: &[(u64, Option<String>)],
+    theirs: &HashMap<u64, String>,
+) -> BTreeMap<String, usize> {
+    let mut named = BTreeMap::new();
+    for (ip, name) in frames {
+        let Some(of_perf) = theirs.get(ip) else {
+            continue;
+        };
+        let name = name.as_deref().unwrap_or("[unknown]");
+        assert_eq!(name, of_perf, "{ip:#x}");
+        *named.entry(name.to_owned()).or_insert(0) += 1;
+    }
+    named
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_java_have_the_names_that_perf_gives_them() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mut program = java(folder.path(), 60_000);
+    program.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    let mut said = String::new();
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    output.read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
+    let pid = program.id().to_string();
+    let record = |by: &mut Command| command::text(by);
+    let outcome = (|| {
+        let mut jcmd = Command::new("jcmd");
+        record(jcmd.args([&pid, "Compiler.perfmap"]))?;
+        // One after the other: each samples by the same clock.
+        let mut perf = perf_record();
+        perf.env("HOME", folder.path())
+            .args(["-g", "-e", "cpu-clock", "-F", "999"]);
+        perf.args(["-p", &pid, "-o"]).arg(at("data"));
+        record(perf.args(["--", "sleep", "1"]))?;
+        for to in ["-o", "--log"] {
+            let mut tool = Command::new(dist::tracer_user().unwrap());
+            tool.args([
+                "attach",
+                "--format",
+                "json",
+                "--duration",
+                "2s",
+                "--sample",
+                "499",
+            ]);
+            tool.args(["--stack", "user", "--stack-for", "none"]);
+            record(tool.arg(to).arg(at(to)).args(["-p", &pid]))?;
+        }
+        let mut perf = Command::new("perf");
+        perf.env("HOME", folder.path())
+            .args(["script", "-F", "ip,sym,dso", "-i"]);
+        record(perf.arg(at("data")))
+    })();
+    program.stdin.take().unwrap().write_all(b"\n").unwrap();
+    program.wait().unwrap();
+    let script = outcome.unwrap();
+    let map = format!(" (/tmp/perf-{pid}.map)");
+    let of_map = script
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(&map));
+    let theirs: HashMap<u64, String> = of_map
+        .map(|line| {
+            let (ip, name) = line.split_once(' ').unwrap();
+            (u64::from_str_radix(ip, 16).unwrap(), name.to_owned())
+        })
+        .collect();
+    for (to, lines) in [
+        ("-o", fs::read_to_string(at("-o")).unwrap()),
+        ("--log", read(&at("--log"))),
+    ] {
+        let named = compare_with_perf(&frames_without_files(&lines), &theirs);
+        // A function that is not compiled is run by the interpreter, which is its name then.
+        for name in ["long Hot.inner(int)", "long Hot.outer(int)", "Interpreter"] {
+            let count = named.get(name).copied().unwrap_or(0);
+            assert!(count > 10, "{to} {name}: {named:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_java_that_ends_first_have_the_names_of_its_list() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut tool = Command::new(dist::tracer_user().unwrap());
+    tool.args(["run", "--sample", "499", "--stack", "user"]);
+    tool.args(["--stack-for", "none", "--force", "--log"])
+        .arg(&log)
+        .arg("--");
+    let java = java(folder.path(), 1000);
+    tool.arg(java.get_program()).args(java.get_args());
+    command::text(&mut tool).unwrap();
+    let lines = read(&log);
+    let first: serde_json::Value = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .find(|event: &serde_json::Value| event["type"] == "linux_trace_sample")
+        .unwrap();
+    let listed = listed(&format!("/tmp/perf-{}.map", first["pid"]));
+    let mut named = BTreeMap::new();
+    for (ip, name) in frames_without_files(&lines) {
+        let Some(name) = name else {
+            continue;
+        };
+        assert!(is_listed(&listed, ip, &name), "{ip:#x} {name}");
+        *named.entry(name).or_insert(0) += 1;
+    }
+    for name in ["long Hot.inner(int)", "long Hot.outer(int)", "Interpreter"] {
+        let count = named.get(name).copied().unwrap_or(0);
+        assert!(count > 10, "{name}: {named:?}");
+    }
+}
+
+/// A script in Ruby, and one in PHP, each with functions in lines of their own.
+const RUBY: &str = "def inner\n  Process.ppid\nend\n3.times { inner }\n";
+const PHP: &str = "<?php\nfunction inner() { return 1; }\nfunction outer() {\n  return inner();\n}\nfor ($i = 0; $i < 3; $i++)\n  outer();\n";
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_ruby_and_php_are_those_that_their_static_probes_name() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let called = |probe: &str, words: &[&str], script: &str| -> Vec<String> {
+        fs::write(at("script"), script).unwrap();
+        let mut tool = Command::new(dist::tracer_user().unwrap());
+        tool.args([
+            "run", "--events", "probe", "--format", "json", "--usdt", probe, "-o",
+        ]);
+        tool.arg(at("shown")).args(["--ring-size", "64M", "--"]);
+        tool.args(words).arg(at("script"));
+        // Otherwise PHP has its probes and passes none.
+        command::text(tool.env("USE_ZEND_DTRACE", "1")).unwrap();
+        let shown = fs::read_to_string(at("shown")).unwrap();
+        let events = shown
+            .lines()
+            .map(|line| -> serde_json::Value { serde_json::from_str(line).unwrap() });
+        let script = at("script");
+        let file = script.to_str().unwrap();
+        let words = |event: serde_json::Value| {
+            let field = |name: &str| event["data"][name].clone();
+            let all = ["arg0", "arg1", "arg2", "arg3"].map(field);
+            let all = all.map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned));
+            all.contains(&file.to_owned())
+                .then(|| all.join(" ").replace(file, "script"))
+        };
+        events.filter_map(words).collect()
+    };
+    let of_ruby = called(
+        "ruby:cmethod__entry(str, str, str, int)",
+        &["ruby", "--disable-gems"],
+        RUBY,
+    );
+    let of_ruby: Vec<_> = of_ruby
+        .iter()
+        .filter(|call| call.contains("ppid"))
+        .collect();
+    assert_eq!(of_ruby, vec!["Process ppid script 2"; 3]);
+    let of_php = called("php:function__entry(str, str, int, str)", &["php"], PHP);
+    // Each with the line of the first thing that it does.
+    let each = ["outer script 4 ", "inner script 2 "];
+    assert_eq!(of_php, [&["main script 6 "][..], &each.repeat(3)].concat());
 }
