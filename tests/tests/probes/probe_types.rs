@@ -221,3 +221,50 @@ fn a_library_is_probed_as_bpftrace_sees_it() {
         assert_eq!(ours, theirs);
     }
 }
+
+/// Program with a static probe that has texts, which says what it gives it.
+const GREETS: &str = r#"
+    #include <stdio.h>
+    #include <sys/sdt.h>
+    int main(void) {
+        for (int i = 0; i < 20; i++) {
+            char text[32];
+            snprintf(text, sizeof text, "round %d", i);
+            const char *other = i % 2 ? "odd" : NULL;
+            DTRACE_PROBE3(greets, hello, text, -i, other);
+            printf("greets:hello(\"%s\", %d, %s)\n", text, -i, other ? "\"odd\"" : "NULL");
+        }
+        return 0;
+    }"#;
+
+#[test]
+#[ignore = "loads eBPF"]
+fn texts_of_static_probes_are_those_that_the_program_gives_them() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("greets.c"), GREETS).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.arg("-O1").arg("-o").arg(at("greets"));
+    assert!(compiler.arg(at("greets.c")).status().unwrap().success());
+    let mut run = Command::new(dist::tracer_user().unwrap());
+    run.args(["run", "--no-user", "--events", "exec", "--log"]);
+    run.arg(at("log")).arg("--usdt");
+    let run = run
+        .arg("greets:hello(str, int, str)")
+        .arg("--")
+        .arg(at("greets"));
+    let said = tests::command::text(run).unwrap();
+    let text = read(&at("log"), &[]);
+    let lines = text.lines();
+    let shown: Vec<_> = lines
+        .filter_map(|line| {
+            line.split_once(" usdt:greets:hello ")
+                .map(|(_, rest)| rest.trim())
+        })
+        .collect();
+    assert_eq!(shown, said.lines().collect::<Vec<_>>());
+    assert_eq!(shown.len(), 20);
+}

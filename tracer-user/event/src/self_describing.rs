@@ -23,7 +23,9 @@ pub fn push_typed_event(out: &mut Vec<u8>, name: &[u8], typed: Typed<'_>, most: 
     if !typed.are_arguments() {
         return push_typed(out, typed, most);
     }
-    let function = name.strip_prefix(b"probe:").unwrap_or(name);
+    let kinds = [&b"probe:"[..], b"usdt:"];
+    let function = kinds.iter().find_map(|kind| name.strip_prefix(*kind));
+    let function = function.unwrap_or(name);
     tracer_text::escape::push_for_people(out, function);
     out.push(b'(');
     for (index, (name, value)) in typed.iter().enumerate() {

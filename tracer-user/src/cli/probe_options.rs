@@ -9,7 +9,8 @@ use tracer_kernel::named_tracepoints::Pattern;
 #[derive(Debug, Default, clap::Args)]
 pub struct ProbeArgs {
     /// Record a static probe of the program (USDT) with its arguments; may be given more than once.
-    /// `tracer-user probes PID` lists those of a process
+    /// `tracer-user probes PID` lists those of a process. Their types may be given, as to --probe:
+    /// 'ruby:cmethod__entry(str, str, str, int)'
     #[arg(long, value_name = "PROVIDER:NAME")]
     usdt: Vec<String>,
     /// Record each time that a function is entered, with what the registers for arguments hold, or

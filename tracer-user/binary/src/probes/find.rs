@@ -18,7 +18,7 @@ use super::named_files::named;
 use super::named_functions::{functions, name_of_several, typed_functions};
 use super::registers;
 use super::spec::ProbeSpec;
-use super::types::Signature;
+use super::types::{Signature, ValueType};
 
 /// The most probes that may be asked for: one more would not fit into a record's type.
 pub const MAX_PROBES: usize = 512;
@@ -134,7 +134,7 @@ pub fn find(
 /// Finds all trace points of these files, as the probe with this index.
 fn trace_points(index: u16, used: &[Arc<Binary>]) -> Result<Vec<Location>, FindProbeError> {
     let (provider, name) = TRACE_POINT;
-    let found = usdt(provider, name, used).map_err(|error| match error {
+    let found = usdt(provider, name, None, used).map_err(|error| match error {
         FindProbeError::NoUsdt { files, .. } => FindProbeError::NoTracePoints { files },
         other => other,
     })?;
@@ -204,7 +204,11 @@ fn locations_of(
     (left, warnings): &mut (&mut Entries, &mut Vec<String>),
 ) -> Result<Vec<Known>, FindProbeError> {
     match spec {
-        ProbeSpec::Usdt { provider, name } => usdt(provider, name, used),
+        ProbeSpec::Usdt {
+            provider,
+            name,
+            types,
+        } => usdt(provider, name, types.as_deref(), used),
         ProbeSpec::Function {
             file,
             symbol,
@@ -395,13 +399,25 @@ fn warn_of_returns(
     Ok(())
 }
 
-fn usdt(provider: &str, name: &str, used: &[Arc<Binary>]) -> Result<Vec<Known>, FindProbeError> {
+fn usdt(
+    provider: &str,
+    name: &str,
+    types: Option<&[ValueType]>,
+    used: &[Arc<Binary>],
+) -> Result<Vec<Known>, FindProbeError> {
+    let signature = types.map(Signature::unnamed);
     let mut locations = Vec::new();
     let mut similar = None;
     for binary in used {
         for found in binary.static_probes()? {
             if found.provider == provider && found.name == name {
-                locations.push((static_location(binary, &found), None, None));
+                let mut location = static_location(binary, &found);
+                if let Some(signature) = &signature {
+                    let located = arguments::parse(&found.arguments).into_iter();
+                    let located = signature.located(located.map(|argument| argument.location));
+                    location.site = typed_site(probe_kind::TYPED_FUNCTION, signature, &located);
+                }
+                locations.push((location, signature.clone(), None));
             } else if found.name.eq_ignore_ascii_case(name) {
                 similar = Some(format!("{}:{}", found.provider, found.name));
             }

@@ -9,12 +9,14 @@ use super::types::{self, NotATypeError, ValueType};
 /// Probe as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeSpec {
-    /// `--usdt provider:name`: a static probe of the program.
+    /// `--usdt provider:name` or `provider:name(types)`: a static probe of the program.
     Usdt {
         /// Provider that the probe names.
         provider: String,
         /// Name of the probe.
         name: String,
+        /// The types of its arguments, where they were given.
+        types: Option<Vec<ValueType>>,
     },
     /// `--probe PATH:symbol[+offset]` or `PATH:symbol(types)`: an instruction of a function, by
     /// default the first.
@@ -66,7 +68,8 @@ pub struct NotAProbe {
     why: Option<NotATypeError>,
 }
 
-const USDT: &str = "provider:name, as `tracer-user probes PID` lists them";
+const USDT: &str = "provider:name, as `tracer-user probes PID` lists them, or with the types of \
+                    its arguments: 'ruby:cmethod__entry(str, str, str, int)'";
 const FUNCTION: &str = "PATH:symbol, PATH:symbol+offset or PATH:symbol(types), such as \
                         libc.so.6:malloc or 'libc.so.6:fopen(str, str)'";
 const RETURN: &str = "PATH:symbol or PATH:symbol(type), such as libc.so.6:malloc";
@@ -78,12 +81,17 @@ impl ProbeSpec {
     ///
     /// It is not of that form.
     pub fn usdt(typed: &str) -> Result<Self, NotAProbe> {
-        match typed.split_once(':') {
+        let not_one = || no_probe(typed, USDT);
+        let (bare, types) = without_types(typed).ok_or_else(not_one)?;
+        let types = types.map(types::list).transpose();
+        let types = types.map_err(|why| no_type(typed, why))?;
+        match bare.split_once(':') {
             Some((provider, name)) if !provider.is_empty() && !name.is_empty() => Ok(Self::Usdt {
                 provider: provider.to_owned(),
                 name: name.to_owned(),
+                types,
             }),
-            _ => Err(no_probe(typed, USDT)),
+            _ => Err(not_one()),
         }
     }
 
@@ -177,7 +185,7 @@ impl ProbeSpec {
     fn named(&self, function: Option<&str>) -> String {
         let symbol_of = |symbol| function.unwrap_or(symbol);
         let mut name = match self {
-            Self::Usdt { provider, name } => format!("usdt:{provider}:{name}"),
+            Self::Usdt { provider, name, .. } => format!("usdt:{provider}:{name}"),
             Self::Function {
                 symbol, offset: 0, ..
             } => format!("probe:{}", symbol_of(symbol)),
@@ -295,6 +303,11 @@ mod tests {
     fn each_form_is_read_and_names_its_event_type() {
         let usdt = ProbeSpec::usdt("libc:setjmp").unwrap();
         assert_eq!(usdt.event_name(), "usdt:libc:setjmp");
+        let typed = ProbeSpec::usdt("php:function__entry(str, str, int)").unwrap();
+        assert_eq!(typed.event_name(), "usdt:php:function__entry");
+        assert!(matches!(typed, ProbeSpec::Usdt { types: Some(types), .. } if types.len() == 3));
+        let wrong = ProbeSpec::usdt("php:function__entry(text)").unwrap_err();
+        assert!(wrong.to_string().contains("\"text\" is no type"), "{wrong}");
 
         let function = ProbeSpec::function("/usr/lib/a:b.so:run+0x10").unwrap();
         assert_eq!(

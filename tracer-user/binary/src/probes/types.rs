@@ -204,6 +204,17 @@ impl Signature {
         located.collect()
     }
 
+    /// Returns the location of each argument, where a static probe says where they are: nowhere for
+    /// those that it does not have.
+    pub fn located(&self, said: impl Iterator<Item = ProbeArgument>) -> Vec<ProbeArgument> {
+        let mut said = said.fuse();
+        let located = self.values.iter().map(|(_, kind)| ProbeArgument {
+            is_text: u8::from(kind.is_text()),
+            ..said.next().unwrap_or_else(|| in_register(*kind, None))
+        });
+        located.collect()
+    }
+
     /// Returns the location of a result.
     pub fn results(&self) -> Vec<ProbeArgument> {
         let register = registers::result().offset;

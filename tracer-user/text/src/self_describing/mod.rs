@@ -120,6 +120,7 @@ impl<'a> Typed<'a> {
         let prefixes = [
             (&b"tracepoint:"[..], probe_kind::TRACEPOINT),
             (b"probe:", probe_kind::TYPED_FUNCTION),
+            (b"usdt:", probe_kind::TYPED_FUNCTION),
             (b"retprobe:", probe_kind::TYPED_RETURN),
             (b"ros2:", probe_kind::PROGRAMS_OWN),
         ];
