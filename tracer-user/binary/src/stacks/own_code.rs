@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use crate::probes::{living_thread, open_ordinary_below, root_of};
 /// a time. Only a file of root's or of the process's own user is believed, and only one that was
 /// written since the process began.
 pub fn open_own(pid: i32, since: u64, path: &Path) -> Option<File> {
-    // One that has ended may have left it here.
-    let root = if std::fs::metadata(format!("/proc/{pid}")).is_ok() {
-        root_of(living_thread(pid))
-    } else {
-        "/".into()
+    let root = root_of(living_thread(pid));
+    let open_below = |root: &Path| open_ordinary_below(root, path).ok();
+    // One that has ended may have left it here. It has no root, even before its parent waits.
+    let has_ended = || {
+        let found = std::fs::read_link(&root);
+        found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
     };
-    let file = open_ordinary_below(&root, path).ok()?;
+    let file = open_below(&root).or_else(|| has_ended().then(|| open_below(Path::new("/")))?)?;
     is_own(pid, since, &file)?.then_some(file)
 }
 
@@ -238,6 +239,25 @@ pub fn since_mapped(names: Vec<NameSince>, since: u64) -> Vec<NameSince> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_process_leaves_is_found_before_and_after_its_parent_waits_for_it() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let name = format!("tmp/perf-{pid}.map");
+        let file = Path::new("/").join(&name);
+        let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat"));
+        while !stat().unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        std::fs::write(&file, "1000 10 f\n").unwrap();
+        let since = super::super::spaces::time_now();
+        let of_zombie = open_own(pid, since, Path::new(&name));
+        child.wait().unwrap();
+        let of_ended = open_own(pid, since, Path::new(&name));
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!((of_zombie.is_some(), of_ended.is_some()), (true, true));
+    }
 
     #[test]
     fn of_names_from_before_the_last_one_counts() {
