@@ -29,7 +29,7 @@ use tracer_tables::{TABLES, TableDefinition};
 /// was set meanwhile, `read` follows that and this format cannot.
 ///
 /// ctf2: the same in the Common Trace Format 2, whose description is JSON, for readers of that
-/// (babeltrace2 2.1 and later).
+/// (babeltrace2 from 2.1 on).
 ///
 /// parquet: one file with a table, for DuckDB, Spark, ClickHouse. Without --table it has a row an
 /// event: time, ns, type, class, pid, tid, comm, cpu, prog_address, thread_id, truncated, data
