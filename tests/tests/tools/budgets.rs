@@ -28,13 +28,15 @@ pub const LOGS: [(&str, Write); 9] = [
 ];
 
 /// Commands that have budgets, and whether what they write is JSON: one object, or lines of them.
-const COMMANDS: [(&[&str], Form); 11] = [
+const COMMANDS: [(&[&str], Form); 13] = [
     (&["explain"], Form::Text),
     (&["explain", "--format", "json"], Form::Document),
     (&["stat"], Form::Text),
     (&["stat", "--format", "json"], Form::Document),
     (&["why", "--whole"], Form::Text),
     (&["why", "--whole", "--format", "json"], Form::Document),
+    (&["compare"], Form::Text),
+    (&["compare", "--format", "json"], Form::Document),
     (&["info"], Form::Text),
     (&["info", "--format", "json"], Form::Document),
     (&["read"], Form::Text),
@@ -51,10 +53,13 @@ enum Form {
     Lines,
 }
 
-/// Runs a command about a log, and returns its answer.
+/// Runs a command about a log, which is compared with itself, and returns its answer.
 fn answer(command: &[&str], log: &Path, budget: Option<usize>) -> Vec<u8> {
     let mut asked = Command::new(dist::tracer_user().unwrap());
     asked.args(command).arg(log);
+    if command.first() == Some(&"compare") {
+        asked.arg(log);
+    }
     if let Some(bytes) = budget {
         asked.args(["--budget", &bytes.to_string()]);
     }

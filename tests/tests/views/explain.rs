@@ -696,10 +696,86 @@ fn a_log_says_the_same_as_a_running_trace_and_the_same_bytes_each_time() {
         assert_eq!(explain(&["--format", "json"]), json);
         assert_eq!(explain(&[]), explain(&[]));
     }
+    // What it says to type next can be typed.
+    let next = explained.0["next"].as_array().unwrap();
+    assert_eq!(next.len(), 2, "{next:?}");
+    for command in next {
+        let words = text(command).strip_prefix("tracer-user ").unwrap();
+        let mut typed = Command::new("sh");
+        typed.args(["-c", &format!("\"$0\" {words}")]);
+        let output = typed.arg(dist::tracer_user().unwrap()).output().unwrap();
+        let is_answer = output.status.success() && !output.stdout.is_empty();
+        assert!(is_answer, "{words}: {output:?}");
+    }
+    // A log does not say how the machine was used.
+    assert!(explained.0["machine"].is_null());
     // What was not recorded is said, and no rule is said to have found nothing by it.
     let blind = explained.0["blind"].as_array().unwrap();
     assert!(blind.contains(&"faults".into()) && blind.contains(&"interrupts".into()));
     assert!(!blind.contains(&"lock".into()));
+}
+
+/// Returns the time that the CPUs of the machine were idle, and all of it, as the kernel counts.
+fn idle_time() -> [u64; 2] {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let cpus = stat.lines().next().unwrap().split_whitespace().skip(1);
+    let ticks: Vec<u64> = cpus.take(8).map(|tick| tick.parse().unwrap()).collect();
+    [ticks[3] + ticks[4], ticks.iter().sum()]
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn time_is_divided_as_the_kernel_counts_it() {
+    if missing_right().is_some() {
+        return;
+    }
+    // It runs, sleeps, and says how long it had a CPU and waited for one.
+    const PROGRAM: &str = "import time\n\
+        end = time.monotonic() + 0.6\n\
+        while time.monotonic() < end: pass\n\
+        time.sleep(0.5)\n\
+        print(open('/proc/self/schedstat').read())";
+    let before = idle_time();
+    let output = Command::new(dist::tracer_user().unwrap())
+        .args(["explain", "--format", "json", "--"])
+        .args(["/usr/bin/python3", "-c", PROGRAM])
+        .output()
+        .unwrap();
+    let after = idle_time();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let mut said = said.split_whitespace().map(|word| word.parse().unwrap());
+    let [ran, waited]: [u64; 2] = [said.next().unwrap(), said.next().unwrap()];
+    let said = String::from_utf8(output.stderr).unwrap();
+    let mut values = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
+    let explained = values.next().unwrap().unwrap();
+    let time = &explained["time"];
+    for (key, expected) in [
+        ("running_ns", ran),
+        ("runnable_ns", waited),
+        ("asleep_ns", 500_000_000),
+    ] {
+        // It began before it was traced, and ended after it has said so.
+        let apart = time[key].as_u64().unwrap().abs_diff(expected);
+        assert!(
+            apart <= 20_000_000 + expected / 20,
+            "{key} {expected}: {explained:#}"
+        );
+    }
+    let sum = time.as_object().unwrap().values();
+    let sum: u64 = sum.map(|ns| ns.as_u64().unwrap()).sum();
+    // The trace is a little longer than its program.
+    let wall = explained["wall_ns"].as_u64().unwrap();
+    assert!(sum <= wall && wall - sum <= 50_000_000, "{explained:#}");
+
+    // The machine was idle as long as the kernel counts, but for what began and ended the trace.
+    let machine = &explained["machine"];
+    let [idle, all] = [0, 1].map(|index| after[index] - before[index]);
+    let apart = machine["idle"]
+        .as_u64()
+        .unwrap()
+        .abs_diff(idle * 1000 / all);
+    assert!(apart <= 250, "{idle} of {all}: {machine}");
+    assert!(machine["swapped_in_pages"].is_u64());
 }
 
 /// Programs of `look_alikes.c`, and the rules that they must not be taken for. Each has the sign by

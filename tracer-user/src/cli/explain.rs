@@ -12,7 +12,9 @@ use super::output_options::{BudgetArgs, FormatArgs};
 use super::source_options::{EventSource, LiveSource, SourceArgs};
 use super::stack_options::StackArgs;
 use tracer_answers::budget::Budget;
-use tracer_answers::explain::{self, ExplainSubject, Explanation, json, text};
+use tracer_answers::explain::{
+    self, ExplainSubject, Explanation, MachineCounters, TraceUse, json, text,
+};
 use tracer_answers::queries::words::{duration, share};
 use tracer_event::summary::Summary;
 use tracer_log_view::{Output, Walk, open};
@@ -22,8 +24,8 @@ use tracer_output::terminal::output::Sink;
 ///
 /// Says what the program did with its time (ran, waited for a CPU, for a disk, for others); the
 /// three things that explain most of it, each with who, where, how long, how often, and how that is
-/// known; what is not the reason; what could not be seen; and two commands to type next. At most
-/// 40 lines.
+/// known; what is not the reason; live, how far the machine's CPUs were idle and whether it
+/// swapped; what could not be seen; and two commands to type next. At most 40 lines.
 ///
 /// Live, it records what it needs: switches and wake-ups, all system calls with their times and the
 /// first bytes of names and addresses, page faults, stacks of waits of a millisecond and more, and
@@ -189,11 +191,20 @@ fn explain_live(config: &ExplainConfig, live: &LiveSource) -> anyhow::Result<Exi
     let (tid, subject, is_json) = (config.tid, config.subject.clone(), config.is_json);
     let budget = config.budget.clone();
     live.trace(is_json, move |lines| {
-        let before = own_time();
-        let cost = move |summary: &Summary| cost(summary, before?);
+        let (before, counters) = (own_time(), machine_counters());
+        let of_trace = move |summary: &Summary| TraceUse {
+            cost: before.and_then(|before| cost(summary, before)),
+            machine: machine_counters().and_then(|now| now.since(counters?)),
+        };
         let form = (is_json, budget.clone());
-        explain::consumer(tid, subject.clone(), form, cost, lines)
+        explain::consumer(tid, subject.clone(), form, of_trace, lines)
     })
+}
+
+/// Returns the kernel's counters of the machine, where it gives them.
+fn machine_counters() -> Option<MachineCounters> {
+    let read = |path| fs::read_to_string(path).ok();
+    MachineCounters::parse(&read("/proc/stat")?, &read("/proc/vmstat")?)
 }
 
 /// What an event beside system calls costs the thread that causes it, in nanoseconds: a switch with

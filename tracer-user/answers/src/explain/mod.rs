@@ -6,6 +6,7 @@
 
 mod facts;
 mod finding;
+mod machine;
 mod overview;
 mod rules;
 mod subject;
@@ -25,6 +26,7 @@ use crate::budget::Budget;
 use crate::queries::{Answering, follow};
 
 pub use finding::{RuleFinding, Sure};
+pub use machine::{MachineCounters, MachineUse};
 pub use rules::{Needs, RULES, Rule};
 pub use subject::ExplainSubject;
 pub use text::text;
@@ -39,8 +41,16 @@ pub struct Explanation {
     /// The longest waits of threads of one name, in words, where there are any.
     longest: Option<String>,
     next: Vec<String>,
+    trace: TraceUse,
+}
+
+/// Facts of a running trace, which a log does not have.
+#[derive(Clone, Debug, Default)]
+pub struct TraceUse {
     /// Cost of the trace, in words, where that is known.
-    cost: Option<String>,
+    pub cost: Option<String>,
+    /// Use of the machine meanwhile.
+    pub machine: Option<MachineUse>,
 }
 
 /// Commands to type next.
@@ -76,7 +86,7 @@ impl Explanation {
             next: next(&judged, subject),
             judged,
             facts,
-            cost: None,
+            trace: TraceUse::default(),
         }
     }
 
@@ -107,20 +117,20 @@ fn next(judged: &Judged, subject: &ExplainSubject) -> Vec<String> {
 }
 
 /// Returns the consumer that explains a trace at its end; the text, or JSON, is appended to
-/// `lines`. `cost` says what the trace cost, once it is over.
+/// `lines`. `of_trace` says what the trace cost, and how the machine was used, once it is over.
 #[must_use]
 pub fn consumer(
     tid: Option<i32>,
     subject: ExplainSubject,
     (is_json, budget): (bool, Budget),
-    cost: impl FnOnce(&Summary) -> Option<String> + 'static,
+    of_trace: impl FnOnce(&Summary) -> TraceUse + 'static,
     lines: Lines,
 ) -> Box<dyn Consumer> {
     Box::new(Answering::new(
         Gatherer::new(tid),
         move |gatherer, summary| {
             let mut explanation = Explanation::finish(gatherer, summary, &subject);
-            explanation.cost = cost(summary);
+            explanation.trace = of_trace(summary);
             let shown = if is_json {
                 budget.document(&json(&explanation))
             } else {
@@ -161,7 +171,12 @@ pub fn json(explanation: &Explanation) -> Value {
         "not_the_reason": not,
         "blind": blind.collect::<Vec<_>>(),
         "not_seen": explanation.unseen,
-        "cost": explanation.cost,
+        "machine": explanation.trace.machine.map(|used| json!({
+            "idle": used.idle,
+            "swapped_in_pages": used.swapped_in,
+            "swapped_out_pages": used.swapped_out,
+        })),
+        "cost": explanation.trace.cost,
         "next": explanation.next,
     })
 }

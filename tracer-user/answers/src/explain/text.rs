@@ -36,8 +36,11 @@ pub fn text(explanation: &Explanation) -> String {
     }
     out.push('\n');
     push_not(&mut out, &explanation.judged.not);
+    if let Some(machine) = &explanation.trace.machine {
+        out.push_str(&format!("The machine: {}\n", machine.words()));
+    }
     push_list(&mut out, "Not seen", &explanation.unseen);
-    if let Some(cost) = &explanation.cost {
+    if let Some(cost) = &explanation.trace.cost {
         let line = format!("Cost: {cost}");
         out.push_str(&format!("{}\n", wrapped(&line, "  ").trim_start()));
     }

@@ -193,7 +193,7 @@ mod tests {
                 }
                 add(is_json, &|to| {
                     let log = ExplainSubject::Log("log".to_owned());
-                    explain::consumer(None, log, (is_json, any_bytes()), |_| None, to)
+                    explain::consumer(None, log, (is_json, any_bytes()), |_| explain::TraceUse::default(), to)
                 });
                 for (kind, form) in [
                     (FlameKind::OnCpu, Form::Folded),
