@@ -32,7 +32,7 @@ const FILES_ALONE: [&str; 7] = [
 
 /// Tests of other files that run alone: they count what all processes of the machine do, or when
 /// threads get a processor.
-pub const TESTS_ALONE: [&str; 15] = [
+pub const TESTS_ALONE: [&str; 16] = [
     "a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too",
     "a_slow_span_is_explained_and_its_log_has_what_led_to_it",
     "a_thread_that_does_not_block_is_in_nothing_and_one_that_ends_in_its_exit",
@@ -47,6 +47,7 @@ pub const TESTS_ALONE: [&str; 15] = [
     "time_without_a_cpu_is_where_the_program_slept",
     "what_cannot_match_is_not_recorded",
     "where_events_are_lost_no_thread_is_blamed_wrongly",
+    "windows_in_which_calls_are_recorded_without_root_have_all_of_them",
     "windows_that_are_written_to_hold_no_tracer_up",
 ];
 

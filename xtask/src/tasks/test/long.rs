@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 67] = [
+pub const TESTS: [&str; 70] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -44,10 +44,12 @@ pub const TESTS: [&str; 67] = [
     "in_pid_namespaces_stacks_are_those_of_their_threads",
     "lines_of_a_stripped_program_are_those_that_go_says",
     "many_short_processes_are_named_with_their_names",
+    "many_small_files_are_named_with_their_size",
     "no_answer_is_longer_than_its_budget_and_each_is_the_same_twice",
     "no_call_needs_an_allocator",
     "no_call_needs_any_one_allocation",
     "no_control_call_waits_for_who_runs_in_between",
+    "of_a_pipeline_the_command_is_named_that_the_others_wait_for",
     "of_a_thousand_requests_through_a_proxy_each_path_is_that_which_its_senders_tell",
     "of_more_threads_than_there_are_sums_the_rest_is_counted_and_said",
     "of_too_many_locks_the_rest_is_added_up",
@@ -70,6 +72,7 @@ pub const TESTS: [&str; 67] = [
     "where_memory_is_refused_events_are_lost_and_no_process_is_ended",
     "who_has_the_lock_of_an_areas_file_holds_no_tracer_up",
     "why_names_the_cause_of_each_late_callback_and_none_where_there_is_none",
+    "windows_in_which_calls_are_recorded_without_root_have_all_of_them",
     "windows_of_one_user_take_no_mappings_and_memory_of_others",
     "windows_that_are_written_to_hold_no_tracer_up",
 ];
