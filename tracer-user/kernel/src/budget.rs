@@ -28,7 +28,7 @@ const MOST: (u32, u32) = (10_000, 15_000);
 pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_process_fork", 8600, 18200),
     budget("task_newtask", 8600, 18500),
-    budget("sched_process_exit", 2350, 2500),
+    budget("sched_process_exit", 2350, 2780),
     budget("sched_process_exec", 26500, 33100),
     budget("cgroup_attach_task", 9850, 10800),
     budget("task_rename", 4670, 14300),
@@ -48,8 +48,8 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_switch_locks", 2400, 3100),
     budget("sched_switch", 27500, 37500),
     budget("sched_migrate_task", 610, 1130),
-    budget("signal_generate", 19000, 7300),
-    budget("signal_deliver", 1630, 2320),
+    budget("signal_generate", 19000, 8500),
+    budget("signal_deliver", 2580, 3050),
     budget("mark_victim", 650, 1140),
     budget("page_fault_user", 2850, 3350),
     budget("page_fault_kernel", 2850, 3350),
@@ -67,7 +67,7 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("page_fault_kernel_counts", 120, 170),
     budget("sys_enter_descriptors", 48400, 49800),
     budget("sys_exit_descriptors", 46800, 47800),
-    budget("sys_enter", 100600, 61100),
+    budget("sys_enter", 117500, 69200),
     budget("sys_exit", 109100, 105300),
 ];
 
