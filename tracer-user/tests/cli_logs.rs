@@ -358,7 +358,10 @@ fn options_that_make_no_sense_are_refused_by_name() {
     let out = log.file("out");
     let out = out.to_str().unwrap();
     let line = refused("export", &log.path(), &["--to", "pdf", "-o", out]);
-    assert!(line.contains("perfetto, chrome, ctf, parquet"), "{line}");
+    assert!(
+        line.contains("perfetto, chrome, ctf, ctf2, parquet"),
+        "{line}"
+    );
     let unknown = ["--to", "parquet", "--table", "call", "-o", out];
     let line = refused("export", &log.path(), &unknown);
     assert!(line.contains("known are events, threads"), "{line}");

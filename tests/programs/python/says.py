@@ -120,10 +120,11 @@ for thread in threads:
 for thread in threads:
     thread.join()
 asyncio.run(coroutine())
+# What is not written yet would be written twice.
+out.flush()
 child = os.fork()
 if child == 0:
     mark()
-    # What its parent has not written yet would be written twice.
     out.flush()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0

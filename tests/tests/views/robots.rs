@@ -258,7 +258,9 @@ fn late_callbacks_have_their_cause(folder: &Path, late: u64) {
         let parts = span["parts"].as_array().unwrap();
         parts.iter().any(|part| {
             let ran = part["within"].as_array().into_iter().flatten();
-            let ran = ran.filter(|within| within["state"] == "running");
+            // It may have had to wait for a CPU.
+            let ran =
+                ran.filter(|within| within["state"] == "running" || within["state"] == "runnable");
             let ran: u64 = ran.filter_map(|within| within["ns"].as_u64()).sum();
             part["in"] == "futex" && part["state"] == "blocked" && ran > 10_000_000
         })
