@@ -30,6 +30,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
+use tracer_kernel::give_back_what_is_free;
 
 use super::Hub;
 use super::hub::MOST_AT_SERVICE;
@@ -47,6 +48,9 @@ pub use manager::say_ready;
 pub use orders::Order;
 pub use policy::{Policy, PolicyError};
 pub use rooms::{RoomKey, RoomName};
+
+/// Time after which memory is given back that beginning a subscription has taken.
+const TIDY_AFTER: Duration = Duration::from_secs(1);
 
 /// Interval between two rounds where nothing asks for one.
 const TICK: Duration = Duration::from_millis(50);
@@ -123,6 +127,7 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
             signals: (terminate?, interrupt?),
             idle,
             asked: None,
+            tidy: None,
         };
         manager::say_ready();
         service.run().await;
@@ -137,6 +142,8 @@ struct Service {
     idle: Option<Duration>,
     /// When everything was asked for last.
     asked: Option<MonotonicNs>,
+    /// When memory is given back that beginning a subscription has taken.
+    tidy: Option<Instant>,
 }
 
 impl Service {
@@ -146,6 +153,7 @@ impl Service {
             let is_behind = self.asked.is_some_and(|asked| self.rooms.are_behind(asked));
             let tick = Instant::now() + if is_behind { SOON } else { TICK };
             let quiet = self.rooms.quiet_until(self.idle);
+            let tidy = self.tidy;
             tokio::select! {
                 order = self.orders.recv() => match order {
                     Some(order) => self.obey_all(order),
@@ -153,6 +161,10 @@ impl Service {
                 },
                 () = self.rooms.readable(), if is_loaded => {}
                 () = sleep_until(tick), if is_loaded => {}
+                () = at(tidy) => {
+                    self.tidy = None;
+                    give_back_what_is_free();
+                }
                 () = at(quiet) => if self.rooms.end_quiet() { return },
                 _ = self.signals.0.recv() => return,
                 _ = self.signals.1.recv() => return,
@@ -180,6 +192,7 @@ impl Service {
                 reply,
             } => drop(reply.send(self.rooms.open(detail, user))),
             Order::Trace { room, pid, reply } => {
+                self.tidy = Some(Instant::now() + TIDY_AFTER);
                 let traced = match self.rooms.get(room) {
                     Some(room) => room.kernel.trace(pid),
                     None => Err("it has waited for too long; try again".to_owned()),
