@@ -30,6 +30,7 @@ use tracer_common::kernel::{
 };
 
 use crate::cpu::this_cpu;
+use crate::gathered::bounded;
 use crate::maps::count_ring_full;
 use crate::offsets::STACK_PYTHON_FRAMES;
 use crate::pid::Pid;
@@ -139,7 +140,7 @@ impl Space {
     #[inline(always)]
     fn read(self, address: u64, bytes: u32) -> bool {
         let to = self.at(offset_of!(Walk, window));
-        let bytes = bytes.min(PYTHON_WINDOW as u32);
+        let bytes = bounded(bytes.into(), PYTHON_WINDOW as u64) as u32;
         // SAFETY: the helper writes so many bytes, for which there is space, and checks the
         // address.
         address >= LOWEST
