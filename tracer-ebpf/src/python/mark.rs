@@ -51,9 +51,14 @@ fn mix(mark: u64, word: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// Returns the mark of the function at an address; 0 where there is none.
-#[inline(always)]
-pub fn python_mark(walk: Space, code: u64) -> u64 {
+/// Returns the mark of the function at an address; 0 where there is none. A function of its own: what
+/// it has on the stack would be there at each frame, and there is no more space below.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn python_mark(code: u64) -> u64 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
     if !walk.read(code, CODE_BYTES) {
         return 0;
     }
@@ -65,21 +70,16 @@ pub fn python_mark(walk: Space, code: u64) -> u64 {
     let file = walk.word(walk.field(offset_of!(PythonLayout, code_file)));
     let lines = walk.word(walk.field(offset_of!(PythonLayout, code_lines)));
     let first_line = walk.half(walk.field(offset_of!(PythonLayout, code_first_line)));
-    let words = [
-        code,
-        walk.get(offset_of!(Walk, by)) >> 32,
-        name,
-        file,
-        lines,
-        first_line.into(),
-        walk.word(24),
-        walk.word(32),
-        walk.word(40),
-    ];
-    let products = words.into_iter().zip(KEYS);
-    let sum = products.fold(0_u64, |sum, (word, key)| {
-        sum.wrapping_add(word.wrapping_mul(key))
-    });
+    let product = |word: u64, nth: usize| word.wrapping_mul(KEYS[nth]);
+    let sum = product(code, 0)
+        .wrapping_add(product(walk.get(offset_of!(Walk, by)) >> 32, 1))
+        .wrapping_add(product(name, 2))
+        .wrapping_add(product(file, 3))
+        .wrapping_add(product(lines, 4))
+        .wrapping_add(product(first_line.into(), 5))
+        .wrapping_add(product(walk.word(24), 6))
+        .wrapping_add(product(walk.word(32), 7))
+        .wrapping_add(product(walk.word(40), 8));
     let version_at = walk.field(offset_of!(PythonLayout, code_version));
     let version = walk.half(version_at);
     if version_at != NO_FIELD && version != 0 {

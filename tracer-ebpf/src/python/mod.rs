@@ -445,11 +445,7 @@ pub extern "C" fn add_python_frame(at: u64, index: u64) -> u64 {
     let c_owner = walk.field(offset_of!(PythonLayout, c_owner));
     let is_of_c = c_owner != NO_FIELD
         && owner >> ((u32::from(owner_at) & 3) * 8) & 0xff >= u32::from(c_owner);
-    let mark = if is_of_c {
-        0
-    } else {
-        mark::python_mark(walk, code)
-    };
+    let mark = if is_of_c { 0 } else { mark::python_mark(code) };
     if mark == 0 && !is_of_c {
         walk.set(offset_of!(Walk, ends), stack_ends::DAMAGED.into());
         return 0;
