@@ -143,6 +143,12 @@ fn read_slot(slot: *mut u64) -> Words {
     [word(0), word(1), word(2)]
 }
 
+/// Tells whether words are the same: as numbers, as a comparison of arrays is a call.
+#[inline(always)]
+fn are_equal(one: Words, other: Words) -> bool {
+    one[0] == other[0] && one[1] == other[1] && one[2] == other[2]
+}
+
 /// Writes the words of a slot.
 #[inline(always)]
 fn write_slot(slot: *mut u64, words: Words) {
@@ -193,7 +199,7 @@ pub extern "C" fn note_context(pid: u32, tid: u32, thread_pointer: u64) -> i32 {
     let mix = mixed_with(tid);
     let [first, second, span] = context;
     let words = [first ^ mix, second ^ mix, span ^ mix];
-    if read_slot(slot) != words {
+    if !are_equal(read_slot(slot), words) {
         record(&Thread { pid, tid }, slot, context, words);
     }
     0
@@ -204,7 +210,7 @@ pub extern "C" fn note_context(pid: u32, tid: u32, thread_pointer: u64) -> i32 {
 #[inline(never)]
 pub extern "C" fn forget_context(pid: u32, tid: u32) -> i32 {
     if let Some(slot) = slot(tid)
-        && read_slot(slot) != NONE
+        && !are_equal(read_slot(slot), NONE)
     {
         record(&Thread { pid, tid }, slot, NONE, NONE);
     }

@@ -18,8 +18,9 @@ use tracer_common::kernel::{
 };
 
 use super::mark::characters;
-use super::{CODE_BYTES, Space, Walk};
+use super::{CODE_BYTES, Space, Told, Walk};
 use crate::cpu::this_cpu;
+use crate::gathered::bounded;
 use crate::maps::count_ring_full;
 use crate::record::{reserve, submit_flags};
 
@@ -71,43 +72,37 @@ pub extern "C" fn tell_python_code(code: u64, mark: u64, pid: u32, tid: u32) -> 
     if !walk.read(code, CODE_BYTES) {
         return 0;
     }
-    let name = walk.word(walk.field(offset_of!(PythonLayout, code_name)));
-    let file = walk.word(walk.field(offset_of!(PythonLayout, code_file)));
-    let lines = walk.word(walk.field(offset_of!(PythonLayout, code_lines)));
+    let note = |at, value| walk.set(offset_of!(Walk, told) + at, value);
+    let word = |field| walk.word(walk.field(field));
+    note(offset_of!(Told, mark), mark);
+    note(
+        offset_of!(Told, name),
+        word(offset_of!(PythonLayout, code_name)),
+    );
+    note(
+        offset_of!(Told, file),
+        word(offset_of!(PythonLayout, code_file)),
+    );
     let first_line = walk.half(walk.field(offset_of!(PythonLayout, code_first_line)));
+    note(offset_of!(Told, first_line), first_line.into());
+    let lines = word(offset_of!(PythonLayout, code_lines));
+    note(offset_of!(Told, lines), lines);
     let lines_size = if walk.read(lines, 24) {
         walk.word(16)
     } else {
         0
     };
-    let told = Told {
-        mark,
-        first_line,
-        lines,
-        lines_size,
-        texts: [name, file],
-        ids: [pid, tid],
-    };
+    note(offset_of!(Told, lines_size), lines_size);
     if lines_size <= SMALL as u64 {
-        tell::<SMALL>(walk, &told)
+        tell::<SMALL>(walk, [pid, tid])
     } else {
-        tell::<LARGE>(walk, &told)
+        tell::<LARGE>(walk, [pid, tid])
     }
 }
 
-/// Facts of a function that are recorded.
-struct Told {
-    mark: u64,
-    first_line: u32,
-    lines: u64,
-    lines_size: u64,
-    /// The name and the file.
-    texts: [u64; 2],
-    ids: [u32; 2],
-}
-
 #[inline(always)]
-fn tell<const N: usize>(walk: Space, of: &Told) -> i32 {
+fn tell<const N: usize>(walk: Space, [pid, tid]: [u32; 2]) -> i32 {
+    let told = |at| walk.get(offset_of!(Walk, told) + at);
     let cpu = this_cpu();
     let Some((ring, mut space)) = reserve::<PythonCodeRecord<N>>(cpu) else {
         count_ring_full(cpu, 1);
@@ -116,7 +111,6 @@ fn tell<const N: usize>(walk: Space, of: &Told) -> i32 {
     // SAFETY: the helper takes no argument and only reads the clock.
     let time_ns = unsafe { bpf_ktime_get_ns() };
     let record = space.as_mut_ptr().cast::<u8>();
-    let [pid, tid] = of.ids;
     let header = RecordHeader {
         time_ns,
         thread_id: 0,
@@ -131,26 +125,27 @@ fn tell<const N: usize>(walk: Space, of: &Told) -> i32 {
     unsafe { record.cast::<RecordHeader>().write(header) };
     let at = |offset| record.wrapping_add(offset);
     let bytes_at = walk.field(offset_of!(PythonLayout, bytes));
-    let size = of.lines_size.min(N as u64) as u32;
+    let size = bounded(told(offset_of!(Told, lines_size)), N as u64) as u32;
     let to = at(offset_of!(PythonCodeRecord<N>, lines));
-    let from = of.lines.wrapping_add(bytes_at.into());
+    let from = told(offset_of!(Told, lines)).wrapping_add(bytes_at.into());
     // SAFETY: the helper writes that many bytes, for which there is space, and checks the address.
     let failed = unsafe { bpf_probe_read_user(to.cast(), size, from as *const _) };
     let lines_bytes = if failed == 0 { size } else { u32::MAX };
     let instructions = walk.field(offset_of!(PythonLayout, code_instructions));
     let words = at(offset_of!(PythonCodeRecord<N>, mark)).cast::<u64>();
     let words_of_record = [
-        of.mark,
-        u64::from(super::minor(walk)) << 32 | u64::from(of.first_line),
-        of.lines_size,
+        told(offset_of!(Told, mark)),
+        u64::from(super::minor(walk)) << 32 | told(offset_of!(Told, first_line)),
+        told(offset_of!(Told, lines_size)),
         u64::from(instructions) << 32 | u64::from(lines_bytes),
     ];
     for (word, value) in words_of_record.into_iter().enumerate() {
         // SAFETY: inside the record: four words.
         unsafe { words.wrapping_add(word).write(value) };
     }
-    let [name, file] = of.texts;
+    let name = told(offset_of!(Told, name));
     write_text(walk, at(offset_of!(PythonCodeRecord<N>, name)), name);
+    let file = told(offset_of!(Told, file));
     write_text(walk, at(offset_of!(PythonCodeRecord<N>, file)), file);
     space.submit(submit_flags(ring, time_ns));
     1

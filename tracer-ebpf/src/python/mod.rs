@@ -87,6 +87,8 @@ struct Walk {
     doubts: u64,
     below: u64,
     highest: u64,
+    /// The function that is recorded: there is no space on the stack for all of it.
+    told: Told,
     /// Files of the functions before, each with what was made of it: as the program does not go on
     /// meanwhile, they are the same still.
     files: [[u64; 2]; FILES],
@@ -369,6 +371,17 @@ pub fn forget(Pid(tid): Pid) {
     }
 }
 
+/// Facts of a function that is recorded.
+#[repr(C)]
+struct Told {
+    mark: u64,
+    first_line: u64,
+    lines: u64,
+    lines_size: u64,
+    name: u64,
+    file: u64,
+}
+
 /// Walks the frames of the thread that runs: see [`find`].
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -381,11 +394,13 @@ pub extern "C" fn walk_python(pid: u32, tid: u32, thread_id: u64) -> u32 {
     };
     walk.set(offset_of!(Walk, by), thread());
     walk.set(offset_of!(Walk, count), 0);
-    let to = walk.at(offset_of!(Walk, process)).cast::<PythonProcess>();
-    // SAFETY: it points into the map.
-    let process = unsafe { process.read_volatile() };
-    // SAFETY: inside the entry.
-    unsafe { to.write_volatile(process) };
+    // Word by word: there is no space on the stack for all of it.
+    let process = process.cast::<u64>();
+    for word in 0..size_of::<PythonProcess>() / 8 {
+        // SAFETY: it points into the map, to so many words.
+        let value = unsafe { process.wrapping_add(word).read_volatile() };
+        walk.set(offset_of!(Walk, process) + 8 * word, value);
+    }
     if minor(walk) == 0 {
         walk.set(offset_of!(Walk, ends), stack_ends::INTERPRETER.into());
         return 1;

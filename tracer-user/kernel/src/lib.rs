@@ -69,6 +69,8 @@ mod ring;
 mod rings;
 mod self_check;
 mod source;
+#[cfg(test)]
+mod stack_depth;
 mod stacks;
 mod switches;
 mod thread_contexts;
