@@ -70,7 +70,8 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
         chosen.collect::<Vec<_>>(),
         events.iter().filter(is_of_it).collect::<Vec<_>>()
     );
-    let shown = read(&["--trace-id", of_trace, "--limit", "1"]);
+    // Losses are shown too.
+    let shown = read(&["--trace-id", of_trace, "--limit", "9"]);
     let words = format!(", for trace {of_trace} span ");
     assert!(
         String::from_utf8_lossy(&shown).contains(&words),
