@@ -51,8 +51,8 @@ fn mix(mark: u64, word: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// Returns the mark of the function at an address; 0 where there is none. A function of its own: what
-/// it has on the stack would be there at each frame, and there is no more space below.
+/// Returns the mark of the function at an address; 0 where there is none. A function of its own:
+/// what it has on the stack would be there at each frame.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn python_mark(code: u64) -> u64 {
