@@ -602,6 +602,11 @@ pub extern "C" fn gather_message(address: u64, limit: u64, is_compat: u32) -> i3
     add_bytes(header_word(header, 0), header_word(header, 1) as u32);
     let control_length = header_word(header, 5).min(u64::from(u16::MAX));
     add_bytes(header_word(header, 4), control_length as u32);
+    // Looked up again: held, it would be on that stack.
+    let Some(gathering) = Gathering::current() else {
+        return -1;
+    };
+    let header = gathering.bytes().wrapping_add(HEAD);
     let (parts, count) = (header_word(header, 2), header_word(header, 3));
     gather_parts(parts, count, limit, gathering.at() as u32, is_compat)
 }

@@ -8,7 +8,7 @@
 //! What was recorded last is in a slot by the tid. Each word is mixed with the tid and the epoch,
 //! so that another thread's words, or those of an earlier epoch, are never taken for this one's.
 
-use core::mem::{offset_of, size_of};
+use core::mem::{MaybeUninit, offset_of, size_of};
 
 use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
@@ -21,6 +21,7 @@ use tracer_common::kernel::{
 };
 
 use crate::cpu::this_cpu;
+use crate::gathered::bounded;
 use crate::maps::count_ring_full;
 use crate::offsets::THREAD_CONTEXTS;
 use crate::pid::Pid;
@@ -45,9 +46,6 @@ type Words = [u64; 3];
 
 /// No context.
 const NONE: Words = [0; 3];
-
-/// Bytes of a record of the program that are read: all but what programs add.
-const CONTEXT_BYTES: u32 = 28;
 
 /// Tells whether contexts are asked for: known when the program is loaded.
 #[inline(always)]
@@ -178,7 +176,8 @@ impl Subject for Thread {
 
     #[inline(always)]
     fn thread_id(&self) -> u64 {
-        0
+        // Not a zero that the compiler knows: with the next one it would be cleared by a call.
+        bounded(0, 0)
     }
 }
 
@@ -264,22 +263,39 @@ fn record(thread: &Thread, slot: *mut u64, context: Words, words: Words) {
     }
 }
 
+/// Record of the program, but for what programs add.
+#[repr(C, packed(4))]
+struct Published {
+    ids: Words,
+    /// Whether it is valid, in the lowest byte.
+    rest: u32,
+}
+
+const PUBLISHED_BYTES: u32 = 28;
+
+const _: () = assert!(size_of::<Published>() == PUBLISHED_BYTES as usize);
+
 /// Reads the context of the running thread.
 #[inline(always)]
 fn read(place: &ContextPlace, thread_pointer: u64) -> Words {
     /// Value of the byte that says that the record is valid: all others are reserved.
-    const VALID: u64 = 1;
+    const VALID: u32 = 1;
     let [address] = words(variable(place, thread_pointer));
-    let mut record = [0_u64; 4];
+    // Not cleared first, which would be a call.
+    let mut record = MaybeUninit::<Published>::uninit();
     // SAFETY: the helper writes so many bytes, for which there is space, and checks the address.
     let failed = unsafe {
         bpf_probe_read_user(
-            (&raw mut record).cast(),
-            CONTEXT_BYTES,
+            record.as_mut_ptr().cast(),
+            PUBLISHED_BYTES,
             address as *const core::ffi::c_void,
         )
     };
-    let [first, second, span, rest] = record;
+    // SAFETY: the helper has written all of it, zeroes where it failed.
+    let Published {
+        ids: [first, second, span],
+        rest,
+    } = unsafe { record.assume_init() };
     let is_valid = address != 0
         && failed == 0
         && rest.to_le() & 0xff == VALID
@@ -317,16 +333,18 @@ fn variable(place: &ContextPlace, thread_pointer: u64) -> u64 {
 /// Reads words of the program's memory; zeroes where they are not there.
 #[inline(always)]
 fn words<const N: usize>(address: u64) -> [u64; N] {
-    let mut words = [0_u64; N];
+    let mut words = MaybeUninit::<[u64; N]>::uninit();
     #[expect(clippy::cast_possible_truncation, reason = "three words at most")]
     let bytes = size_of::<[u64; N]>() as u32;
     // SAFETY: the helper writes so many bytes, for which there is space, and checks the address.
     let failed = unsafe {
         bpf_probe_read_user(
-            (&raw mut words).cast(),
+            words.as_mut_ptr().cast(),
             bytes,
             address as *const core::ffi::c_void,
         )
     };
+    // SAFETY: the helper has written all of them, zeroes where it failed.
+    let words = unsafe { words.assume_init() };
     if failed == 0 { words } else { [0; N] }
 }

@@ -113,7 +113,8 @@ fn tell<const N: usize>(walk: Space, [pid, tid]: [u32; 2]) -> i32 {
     let record = space.as_mut_ptr().cast::<u8>();
     let header = RecordHeader {
         time_ns,
-        thread_id: 0,
+        // Two zeroes that the compiler knows would be cleared by a call.
+        thread_id: bounded(0, 0),
         program_address: 0,
         pid,
         tid,

@@ -12,7 +12,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
 use tracer_common::kernel::{NO_FIELD, PYTHON_TEXT_BYTES, PythonLayout, PythonProcess};
 
-use super::{CODE_BYTES, FILES, Space, Walk, word_of_program};
+use super::{CODE_BYTES, FILES, Space, Told, Walk, word_of_program};
 
 /// Bytes of a text before its characters, that are read of every text.
 const TEXT_HEAD: u32 = 40;
@@ -51,11 +51,29 @@ fn mix(mark: u64, word: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// Returns the mark of the function at an address; 0 where there is none. A function of its own:
-/// what it has on the stack would be there at each frame.
+/// Returns the mark of the function at an address; 0 where there is none. Each step is a function of
+/// its own, so that none has the stack of another one below it.
+#[inline(always)]
+pub fn python_mark(walk: Space, code: u64) -> u64 {
+    let sum = python_numbers_mark(code);
+    if sum == 0 || walk.get(offset_of!(Walk, told) + offset_of!(Told, mark)) != 0 {
+        return sum;
+    }
+    let told = |at| walk.get(offset_of!(Walk, told) + at);
+    let mut mark = mix(sum, python_name_mark(told(offset_of!(Told, name))));
+    let of_file = python_file_mark(told(offset_of!(Told, file)));
+    mark = mix(mark, of_file);
+    if of_file & IS_GENERATED != 0 {
+        mark = mix(mark, python_lines_mark(told(offset_of!(Told, lines))));
+    }
+    mark | 1
+}
+
+/// Returns what is made of the numbers of a function, and notes its name, file and lines, and
+/// whether that is its mark already; 0 where it is none.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn python_mark(code: u64) -> u64 {
+pub extern "C" fn python_numbers_mark(code: u64) -> u64 {
     let Some(walk) = Space::current() else {
         return 0;
     };
@@ -80,25 +98,29 @@ pub extern "C" fn python_mark(code: u64) -> u64 {
         .wrapping_add(product(walk.word(24), 6))
         .wrapping_add(product(walk.word(32), 7))
         .wrapping_add(product(walk.word(40), 8));
+    let note = |at, value| walk.set(offset_of!(Walk, told) + at, value);
+    note(offset_of!(Told, name), name);
+    note(offset_of!(Told, file), file);
+    note(offset_of!(Told, lines), lines);
     let version_at = walk.field(offset_of!(PythonLayout, code_version));
     let version = walk.half(version_at);
+    let is_whole = version_at != NO_FIELD && version != 0;
+    note(offset_of!(Told, mark), is_whole.into());
     if version_at != NO_FIELD && version != 0 {
         let mark = mix(sum, walk.get(offset_of!(Walk, interpreter)));
         return mix(mark, version.into()) | 1;
     }
-    let mut mark = mix(sum, name_mark(walk, name));
-    let of_file = file_mark(walk, file);
-    mark = mix(mark, of_file);
-    if of_file & IS_GENERATED != 0 {
-        mark = mix(mark, lines_mark(walk, lines));
-    }
-    mark | 1
+    sum | 1
 }
 
 /// Returns what distinguishes a name from another one, as [`python_text_mark`] does, of which only
 /// what it has before its characters is read where it has a hash: most have.
-#[inline(always)]
-fn name_mark(walk: Space, name: u64) -> u64 {
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn python_name_mark(name: u64) -> u64 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
     let mut head = [0_u64; 3];
     let from = name.wrapping_add(u64::from(TEXT_LENGTH) - 8) as *const _;
     // SAFETY: the helper writes three words, and checks the address.
@@ -114,8 +136,12 @@ fn name_mark(walk: Space, name: u64) -> u64 {
 }
 
 /// Returns what distinguishes the path of a file from another one.
-#[inline(always)]
-fn file_mark(walk: Space, file: u64) -> u64 {
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn python_file_mark(file: u64) -> u64 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
     let index = (mix(0, file) >> 40) as usize & (FILES - 1);
     let slot = offset_of!(Walk, files) + index * 16;
     if walk.get(slot) == file {
@@ -199,8 +225,12 @@ fn hash_window(walk: Space, seed: u64, bytes: u32) -> u64 {
 }
 
 /// Returns what distinguishes a table of lines from another one: its size and its first bytes.
-#[inline(always)]
-fn lines_mark(walk: Space, lines: u64) -> u64 {
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn python_lines_mark(lines: u64) -> u64 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
     // One that is shorter may end where the memory does.
     if !walk.read(lines, LINES_BYTES) && !walk.read(lines, LINES_BYTES / 2) {
         return 0;

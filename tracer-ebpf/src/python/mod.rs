@@ -460,20 +460,27 @@ pub extern "C" fn add_python_frame(at: u64, index: u64) -> u64 {
     let c_owner = walk.field(offset_of!(PythonLayout, c_owner));
     let is_of_c = c_owner != NO_FIELD
         && owner >> ((u32::from(owner_at) & 3) * 8) & 0xff >= u32::from(c_owner);
-    let mark = if is_of_c { 0 } else { mark::python_mark(code) };
-    if mark == 0 && !is_of_c {
-        walk.set(offset_of!(Walk, ends), stack_ends::DAMAGED.into());
-        return 0;
-    }
     let slot = (index as usize & (MOST_PYTHON_FRAMES - 1)) * size_of::<PythonFrame>();
     let frame = walk.at(offset_of!(Walk, frames) + slot).cast::<u64>();
-    for (word, value) in [mark, code, instruction, u64::from(owner)]
+    // Before the mark is made: then they need no space on the stack.
+    for (word, value) in [code, instruction, u64::from(owner)]
         .into_iter()
         .enumerate()
     {
         // SAFETY: inside the entry, which has so many frames.
-        unsafe { frame.wrapping_add(word).write_volatile(value) };
+        unsafe { frame.wrapping_add(1 + word).write_volatile(value) };
     }
+    let mark = if is_of_c {
+        0
+    } else {
+        mark::python_mark(walk, code)
+    };
+    if mark == 0 && !is_of_c {
+        walk.set(offset_of!(Walk, ends), stack_ends::DAMAGED.into());
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { frame.write_volatile(mark) };
     walk.set(offset_of!(Walk, count), index + 1);
     previous
 }

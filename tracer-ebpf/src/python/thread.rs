@@ -104,18 +104,14 @@ pub extern "C" fn find_python_neighbours(first: u64, thread_id: u64) -> i32 {
                 break;
             }
         }
-        state = note_python_neighbour(state, thread_id);
+        state = note_python_neighbour(walk, state, thread_id);
     }
     0
 }
 
 /// Notes where the stack of a state's maker is: the next state.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn note_python_neighbour(state: u64, thread_id: u64) -> u64 {
-    let Some(walk) = Space::current() else {
-        return 0;
-    };
+#[inline(always)]
+fn note_python_neighbour(walk: Space, state: u64, thread_id: u64) -> u64 {
     if !walk.read(state, THREAD_BYTES) {
         return 0;
     }
