@@ -51,8 +51,8 @@ fn mix(mark: u64, word: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// Returns the mark of the function at an address; 0 where there is none. Each step is a function of
-/// its own, so that none has the stack of another one below it.
+/// Returns the mark of the function at an address; 0 where there is none. Each step is a function
+/// of its own, so that none has the stack of another one below it.
 #[inline(always)]
 pub fn python_mark(walk: Space, code: u64) -> u64 {
     let sum = python_numbers_mark(code);

@@ -13,8 +13,8 @@ use super::loading::object;
 /// Most bytes of all frames together in kernels before 6.13.
 const MOST: u64 = 512;
 
-/// Most bytes of what the programs at system calls call: 6.1 finds up to 384 of their own, as what their
-/// constants leave out counts for nothing there, but for what it calls.
+/// Most bytes of what the programs at system calls call: 6.1 finds up to 384 of their own, as what
+/// their constants leave out counts for nothing there, but for what it calls.
 const MOST_BELOW_CALLS: u64 = 128;
 
 /// A function: its section, and where it begins there.
