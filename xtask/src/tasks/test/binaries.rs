@@ -186,16 +186,6 @@ impl TestBinary {
         listed.is_ok_and(|listed| !listed.trim().is_empty())
     }
 
-    /// Returns the command that runs its tests that need no rights, with these words.
-    pub fn as_it_is(&self, words: &[OsString], variables: &[(&str, OsString)]) -> Command {
-        let mut command = Command::new(&self.executable);
-        command
-            .current_dir(&self.folder)
-            .args(words)
-            .envs(variables.iter().map(|(name, value)| (name, value)));
-        command
-    }
-
     /// Runs a test that needs no rights again, and tells whether it passes.
     pub fn passes_as_it_is(
         &self,
@@ -203,8 +193,12 @@ impl TestBinary {
         variables: &[(&str, OsString)],
     ) -> anyhow::Result<bool> {
         println!("\n     Running {name} again");
-        let words = ["--exact", name].map(OsString::from);
-        let outcome = totals::run(&mut self.as_it_is(&words, variables))?;
+        let mut command = Command::new(&self.executable);
+        command
+            .current_dir(&self.folder)
+            .args(["--exact", name])
+            .envs(variables.iter().map(|(name, value)| (name, value)));
+        let outcome = totals::run(&mut command)?;
         Ok(outcome.is_success && outcome.totals.passed == 1)
     }
 

@@ -4,13 +4,12 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
 use super::binaries::own_name;
-use super::totals::{self, Outcome};
+use super::totals::Outcome;
 use super::{Run, Variables, joined, took};
 
 /// Lanes side by side.
@@ -77,34 +76,6 @@ pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec
     }
     took("tests as root, alone", started);
     Ok(ended)
-}
-
-/// Runs commands whose tests need no rights, in as many lanes.
-pub fn run_commands(commands: Vec<Command>) -> anyhow::Result<Vec<Outcome>> {
-    let commands = Mutex::new(VecDeque::from(commands));
-    let lane = || {
-        let next = || {
-            let mut commands = commands.lock().unwrap_or_else(PoisonError::into_inner);
-            commands.pop_front()
-        };
-        let mut ended = Vec::new();
-        while let Some(mut command) = next() {
-            let program = command.get_program().to_string_lossy();
-            let mut held = format!("\n     Running {program}\n");
-            let outcome = totals::run_shown(&mut command, &mut |line| {
-                held.push_str(line);
-                held.push('\n');
-            });
-            print!("{held}");
-            ended.push(outcome?);
-        }
-        anyhow::Ok(ended)
-    };
-    thread::scope(|scope| {
-        let lanes = [(); LANES].map(|()| scope.spawn(lane));
-        let ended: anyhow::Result<Vec<_>> = lanes.into_iter().map(joined).collect();
-        Ok(ended?.into_iter().flatten().collect())
-    })
 }
 
 /// Divides runs into lots that stay in a lane, the longest one first and then those with the most

@@ -12,7 +12,6 @@ use std::env;
 use std::ffi::OsString;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::process::Command;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -216,50 +215,35 @@ const THREADS: &str = "RUST_TEST_THREADS";
 fn threads() -> Option<(&'static str, String)> {
     let processors = thread::available_parallelism().ok()?;
     let is_set = env::var_os(THREADS).is_some();
-    (!is_set).then(|| (THREADS, (processors.get() + 1).to_string()))
+    (!is_set).then(|| (THREADS, (2 * processors.get()).to_string()))
 }
-
-/// Executables whose tests without rights take longest: they are the first.
-const LONGEST: [&str; 3] = ["standard", "tracer_agent", "views"];
 
 fn unprivileged(
     selection: &[&str],
     args: &Args,
     variables: &Variables,
 ) -> anyhow::Result<(Totals, Vec<Failure>)> {
-    let words: Vec<OsString> = match &args.filter {
-        Some(filter) => vec![filter.into()],
-        None if args.whole => Vec::new(),
-        None => long::left_out().collect(),
-    };
-    let mut binaries = binaries::build_by(workspace::cargo_for_tests("test").args(selection))?;
-    binaries.sort_by_key(|binary| !LONGEST.contains(&binary.name()));
-    let mut commands: Vec<Command> = binaries
-        .iter()
-        .map(|binary| binary.as_it_is(&words, variables))
-        .collect();
-    // Examples in comments, which cargo alone finds.
-    let mut examples = workspace::cargo_for_tests("test");
-    examples
+    let mut command = workspace::cargo_for_tests("test");
+    command
         .args(selection)
-        .args(["--doc", "--no-fail-fast", "--"])
-        .args(&words)
+        .arg("--no-fail-fast")
+        .envs(threads())
         .envs(variables.iter().map(|(name, value)| (name, value)));
-    commands.insert(commands.len().min(LONGEST.len()), examples);
-    for command in &mut commands {
-        command.envs(threads());
+    if let Some(filter) = &args.filter {
+        command.arg(filter);
+    } else if !args.whole {
+        command.arg("--").args(long::left_out());
     }
-    let (mut totals, mut failed) = (Totals::default(), Vec::new());
-    for outcome in lanes::run_commands(commands)? {
-        if !outcome.is_success && outcome.totals.failed == 0 {
-            bail!("tests cannot be run, or ended without saying how they went");
-        }
-        totals.add(outcome.totals);
-        failed.extend(outcome.failed);
+    let outcome = totals::run(&mut command)?;
+    if !outcome.is_success && outcome.totals.failed == 0 {
+        bail!("the tests cannot be built or run");
     }
+    let mut totals = outcome.totals;
     // Those are the privileged ones: they are counted where they run, or do not.
     totals.ignored = 0;
+    let failed = outcome.failed;
     if (1..=MOST_UNSTEADY).contains(&failed.len()) {
+        let binaries = binaries::build()?;
         for Failure { name, .. } in &failed {
             // Several may have one of this name; a test in a comment has no executable.
             let those = binaries.iter().filter(|binary| binary.has(name));
