@@ -127,12 +127,7 @@ pub fn critical_path(
     (from, to): (MonotonicNs, MonotonicNs),
     most_steps: usize,
 ) -> Vec<Step> {
-    let mut walk = Walk {
-        most_steps,
-        states,
-        history,
-        steps: Vec::new(),
-    };
+    let mut walk = Walk::new(states, history, most_steps);
     walk.go_back(thread, from, to, 0);
     walk.steps
 }
@@ -148,12 +143,7 @@ pub fn span_path(
     span: &Span,
     most_steps: usize,
 ) -> Vec<Step> {
-    let mut walk = Walk {
-        most_steps,
-        states,
-        history,
-        steps: Vec::new(),
-    };
+    let mut walk = Walk::new(states, history, most_steps);
     if span.polls.is_empty() {
         walk.go_back(span.thread, span.from, span.to, 0);
     } else {
@@ -162,7 +152,7 @@ pub fn span_path(
     walk.steps
 }
 
-/// OtherWork of a thread that others wait for.
+/// Other work of a thread that has to be free for a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherWork {
     /// Its name.
@@ -185,12 +175,7 @@ pub fn queued_path<'a>(
     works: impl DoubleEndedIterator<Item = &'a OtherWork>,
     most_steps: usize,
 ) -> Vec<Step> {
-    let mut walk = Walk {
-        most_steps,
-        states,
-        history,
-        steps: Vec::new(),
-    };
+    let mut walk = Walk::new(states, history, most_steps);
     walk.behind_works(span, works);
     walk.steps
 }
@@ -200,6 +185,17 @@ struct Walk<'a> {
     history: &'a History,
     most_steps: usize,
     steps: Vec<Step>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(states: &'a ThreadStates, history: &'a History, most_steps: usize) -> Self {
+        Self {
+            most_steps,
+            states,
+            history,
+            steps: Vec::new(),
+        }
+    }
 }
 
 impl Walk<'_> {
