@@ -2,16 +2,19 @@
  * Programs that touch and take memory. Each is compiled with `-DPROGRAM_NAME`.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #ifdef PROGRAM_faults
 /*
- * Touches pages for the first time: by itself, and by having the kernel write to them.
+ * Touches pages for the first time: by itself, and by having the kernel write to them. Then a thread
+ * with little on its stack naps so many times.
  *
- * faults PAGES; prints "touched FIRST LAST" and "filled FIRST LAST" (addresses), and "faults COUNT" for
- * what the kernel counted meanwhile.
+ * faults PAGES NAPS; prints "touched FIRST LAST" and "filled FIRST LAST" (addresses), and "faults
+ * COUNT" for what the kernel counted meanwhile.
  */
 #include "handshake.h"
 
@@ -34,10 +37,21 @@ static long faults(void)
     return usage.ru_minflt + usage.ru_majflt;
 }
 
+static void *nap(void *naps)
+{
+    struct timespec pause = {0, 1000};
+
+    for (int i = 0; i < *(int *)naps; i++)
+        nanosleep(&pause, NULL);
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t bytes = page * (size_t)(argc > 1 ? atoi(argv[1]) : 1000);
+    int naps = argc > 2 ? atoi(argv[2]) : 0;
+    pthread_t thread;
     char *touched = region(bytes), *filled = region(bytes);
     int zero = open("/dev/zero", O_RDONLY);
     long before, after;
@@ -52,6 +66,8 @@ int main(int argc, char **argv)
     for (size_t at = 0; at < bytes; at += page)
         if (read(zero, filled + at, 1) != 1)
             must("read", errno);
+    must("thread", pthread_create(&thread, NULL, nap, &naps));
+    pthread_join(thread, NULL);
     after = faults();
     printf("faults %ld\n", after - before);
     wait_for_end();

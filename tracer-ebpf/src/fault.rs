@@ -41,7 +41,7 @@ fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
     }
     let task = Task::<C>::current();
     let state = maps::traced(task.pid());
-    if state & traced::TRACED == 0 || guard::withholds(state, &task, 1) {
+    if state & traced::TRACED == 0 || task.has_faults_off() || guard::withholds(state, &task, 1) {
         return;
     }
     let program_address = user::address(ctx);

@@ -43,7 +43,8 @@ pub fn blocks(ctx: &impl EbpfContext, thread: &impl Subject) {
         return;
     };
     let at = |offset| entry.cast::<u8>().wrapping_add(offset);
-    let kernel = stack::kernel_frames::<MOST_FRAMES>(ctx, at(offset_of!(BlockedStack, kernel)));
+    let kernel_at = at(offset_of!(BlockedStack, kernel));
+    let kernel = stack::kernel_frames_of_blocked::<MOST_FRAMES>(ctx, kernel_at);
     let user = if unwind::is_asked() {
         unwind::hold(thread);
         0

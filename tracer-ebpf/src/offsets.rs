@@ -197,6 +197,10 @@ globals! {
     INTERRUPT_BITS = 0x00ff_0000;
     /// `task_struct::softirq_disable_cnt`; on real-time kernels.
     TASK_SOFTIRQ_COUNT = NO_OFFSET;
+    /// Addresses of the kernel that are taken when a thread blocks, at most.
+    OFF_CPU_KERNEL_FRAMES = 0;
+    /// `task_struct::pagefault_disabled`.
+    TASK_FAULTS_OFF = NO_OFFSET;
     /// `hrtimer_cpu_base::clock_base`, and in its first entry `running`.
     HRTIMER_RUNNING = NO_OFFSET;
     /// Bytes of `struct hrtimer_clock_base`.

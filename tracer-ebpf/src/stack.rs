@@ -22,7 +22,8 @@ use crate::cpu::this_cpu;
 use crate::frame_pointers::{copy_frames, walk_frames};
 use crate::maps::count_ring_full;
 use crate::offsets::{
-    REGS_FRAME, STACK_KERNEL_FRAMES, STACK_TYPES_HIGH, STACK_TYPES_LOW, STACK_USER_FRAMES,
+    OFF_CPU_KERNEL_FRAMES, REGS_FRAME, STACK_KERNEL_FRAMES, STACK_TYPES_HIGH, STACK_TYPES_LOW,
+    STACK_USER_FRAMES,
 };
 use crate::pid::Pid;
 use crate::python;
@@ -310,6 +311,12 @@ fn is_full<const N: usize>(bytes: i32) -> bool {
 #[inline(always)]
 pub fn kernel_frames<const N: usize>(ctx: &impl EbpfContext, to: *mut u8) -> i32 {
     frames::<N>(ctx, to, STACK_KERNEL_FRAMES.load(), 0)
+}
+
+/// Writes where a thread is in the kernel that blocks.
+#[inline(always)]
+pub fn kernel_frames_of_blocked<const N: usize>(ctx: &impl EbpfContext, to: *mut u8) -> i32 {
+    frames::<N>(ctx, to, OFF_CPU_KERNEL_FRAMES.load(), 0)
 }
 
 /// Writes where it is in its program.

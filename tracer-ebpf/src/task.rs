@@ -12,10 +12,10 @@ use crate::offsets::{
     CGROUPS_DEFAULT, COMPAT_STATUS, DEADLINE_THROTTLED_BIT, FAIR_QUEUE_RUN_QUEUE,
     FAIR_QUEUE_THROTTLED, IO_WAIT_BIT, NAMESPACE_INODE, PID_LEVEL, PID_UPIDS,
     REAL_TIME_QUEUE_THROTTLED, RUN_QUEUE_SWITCHES, SIGNAL_LIVE, TASK_CGROUPS, TASK_COMM, TASK_CPU,
-    TASK_CRED, TASK_DEADLINE_BITS, TASK_EXIT_CODE, TASK_FAIR_QUEUE, TASK_FLAGS, TASK_IO_WAIT,
-    TASK_LEADER, TASK_MM, TASK_ON_CPU, TASK_PID, TASK_PRIORITY, TASK_REAL_TIME_QUEUE, TASK_SIGNAL,
-    TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, TASK_THREAD_POINTER, TASK_THROTTLED,
-    THREAD_ID_BELOW, UPID_NAMESPACE,
+    TASK_CRED, TASK_DEADLINE_BITS, TASK_EXIT_CODE, TASK_FAIR_QUEUE, TASK_FAULTS_OFF, TASK_FLAGS,
+    TASK_IO_WAIT, TASK_LEADER, TASK_MM, TASK_ON_CPU, TASK_PID, TASK_PRIORITY, TASK_REAL_TIME_QUEUE,
+    TASK_SIGNAL, TASK_STATE, TASK_STATUS, TASK_TGID, TASK_THREAD_PID, TASK_THREAD_POINTER,
+    TASK_THROTTLED, THREAD_ID_BELOW, UPID_NAMESPACE,
 };
 use crate::pid::Pid;
 use crate::subject::Subject;
@@ -227,6 +227,14 @@ impl<C: Tracepoint> Task<C> {
     pub fn flags(&self) -> u32 {
         // SAFETY: `base` is a task (see `argument`), and `flags` an int of it.
         unsafe { field::<C, _>(self.base, TASK_FLAGS.load()) }
+    }
+
+    /// Tells whether the kernel reads or writes its memory without serving faults, as a tracer's
+    /// programs do: what is not there is then an error of that access, and nothing is counted.
+    #[inline(always)]
+    pub fn has_faults_off(&self) -> bool {
+        // SAFETY: `base` is a task (see `argument`), and `pagefault_disabled` an int of it.
+        unsafe { field::<C, u32>(self.base, TASK_FAULTS_OFF.load()) != 0 }
     }
 
     /// Tells whether it waits for a device.

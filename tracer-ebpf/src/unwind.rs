@@ -22,6 +22,7 @@ use tracer_common::kernel::{
 };
 
 use crate::cpu::this_cpu;
+use crate::gathered::bounded;
 use crate::maps::count_ring_full;
 use crate::offsets::{REGS_STACK, UNWIND_BYTES, UNWIND_REGISTERS_BYTES};
 use crate::pid::Pid;
@@ -90,6 +91,17 @@ fn take_in<const N: usize>(ctx: &impl EbpfContext, subject: &impl Subject, reaso
 /// less than 0.
 #[inline(always)]
 fn copy<const N: usize>(registers: *mut u8, memory: *mut u8) -> i32 {
+    match copy_registers(registers) {
+        None => -1,
+        // A thread of the kernel has no program.
+        Some(0) => 0,
+        Some(stack) => copy_memory::<N>(memory, stack),
+    }
+}
+
+/// Copies the registers of the running thread, and returns its stack pointer.
+#[inline(always)]
+fn copy_registers(registers: *mut u8) -> Option<u64> {
     // SAFETY: the helper takes no argument.
     let task = unsafe { bpf_get_current_task_btf() };
     // SAFETY: the helper takes the running task.
@@ -99,17 +111,25 @@ fn copy<const N: usize>(registers: *mut u8, memory: *mut u8) -> i32 {
     // SAFETY: the helper writes that many bytes, for which there is space, and checks the address.
     let failed = unsafe { read_kernel_bytes(registers.cast(), bytes, from.cast()) };
     if failed != 0 {
-        return -1;
+        return None;
     }
     let at = from.wrapping_add(REGS_STACK.load() as usize).cast::<u64>();
     // SAFETY: the helper checks the address.
-    let stack = unsafe { bpf_probe_read_kernel(at) }.unwrap_or(0);
-    // A thread of the kernel has no program.
-    if stack == 0 {
-        return 0;
-    }
+    Some(unsafe { bpf_probe_read_kernel(at) }.unwrap_or(0))
+}
+
+/// Returns how many bytes are wanted where there is space for `N`.
+#[inline(always)]
+fn wanted<const N: usize>() -> u32 {
     #[expect(clippy::cast_possible_truncation, reason = "some thousand")]
-    let wanted = UNWIND_BYTES.load().min(N as u32);
+    let space = N as u32;
+    UNWIND_BYTES.load().min(space)
+}
+
+/// Copies the memory at the stack pointer of the running thread: how many bytes were read.
+#[inline(always)]
+fn copy_memory<const N: usize>(memory: *mut u8, stack: u64) -> i32 {
+    let wanted = wanted::<N>();
     // SAFETY: the helper writes that many bytes, for which there is space, and checks the address.
     let failed = unsafe { bpf_probe_read_user(memory.cast(), wanted, stack as *const _) };
     if failed == 0 {
@@ -137,6 +157,9 @@ fn copy<const N: usize>(registers: *mut u8, memory: *mut u8) -> i32 {
     read
 }
 
+/// How often the end of a thread's stack is believed before it is looked for again.
+const MOST_BELIEFS: u32 = 64;
+
 /// Holds what the stack of the running thread, which blocks, is found from.
 #[inline(always)]
 pub fn hold(thread: &impl Subject) {
@@ -145,12 +168,80 @@ pub fn hold(thread: &impl Subject) {
         return;
     };
     let at = |offset| entry.cast::<u8>().wrapping_add(offset);
-    let registers_at = at(offset_of!(BlockedMemory, registers));
     let memory_at = at(offset_of!(BlockedMemory, memory));
-    let bytes = copy::<BLOCKED_BYTES>(registers_at, memory_at);
+    let bytes = match copy_registers(at(offset_of!(BlockedMemory, registers))) {
+        None => -1,
+        // A thread of the kernel has no program.
+        Some(0) => 0,
+        Some(stack) => match copy_to_end(entry, stack) {
+            0 => {
+                let bytes = copy_memory::<BLOCKED_BYTES>(memory_at, stack);
+                let is_whole = bytes == wanted::<BLOCKED_BYTES>().cast_signed();
+                set_end(
+                    entry,
+                    if is_whole {
+                        0
+                    } else {
+                        stack.wrapping_add(u64::from(bytes.cast_unsigned()))
+                    },
+                );
+                bytes
+            }
+            bytes => bytes,
+        },
+    };
     let bytes_at = at(offset_of!(BlockedMemory, memory_bytes)).cast::<i32>();
     // SAFETY: inside the entry, which is the running thread's.
     unsafe { bytes_at.write_volatile(bytes) };
+}
+
+/// Copies the memory at the stack pointer up to where nothing could be read before, where that is
+/// less than is wanted: how many bytes were read. What cannot be read is a fault each time, which
+/// costs more than all else here; a thread that blocks often does so at a few depths of one stack.
+#[inline(always)]
+fn copy_to_end(entry: *mut BlockedMemory, stack: u64) -> i32 {
+    const MOST: u64 = BLOCKED_BYTES as u64 - 1;
+    let at = |offset| entry.cast::<u8>().wrapping_add(offset);
+    let beliefs_at = at(offset_of!(BlockedMemory, beliefs)).cast::<u32>();
+    // SAFETY: inside the entry, which is the running thread's.
+    let beliefs = unsafe { beliefs_at.read_volatile() };
+    // SAFETY: as above.
+    let end = unsafe {
+        at(offset_of!(BlockedMemory, end))
+            .cast::<u64>()
+            .read_volatile()
+    };
+    let bytes = end.wrapping_sub(stack);
+    if bytes == 0 || bytes >= u64::from(wanted::<BLOCKED_BYTES>()) || beliefs >= MOST_BELIEFS {
+        return 0;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "some thousand")]
+    let bytes = bounded(bytes, MOST) as u32;
+    let memory_at = at(offset_of!(BlockedMemory, memory));
+    // SAFETY: the helper writes that many bytes, for which there is space, and checks the address.
+    if unsafe { bpf_probe_read_user(memory_at.cast(), bytes, stack as *const _) } != 0 {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { beliefs_at.write_volatile(beliefs + 1) };
+    bytes.cast_signed()
+}
+
+#[inline(always)]
+fn set_end(entry: *mut BlockedMemory, end: u64) {
+    let at = |offset| entry.cast::<u8>().wrapping_add(offset);
+    // SAFETY: inside the entry, which is the running thread's.
+    unsafe {
+        at(offset_of!(BlockedMemory, end))
+            .cast::<u64>()
+            .write_volatile(end)
+    };
+    // SAFETY: as above.
+    unsafe {
+        at(offset_of!(BlockedMemory, beliefs))
+            .cast::<u32>()
+            .write_volatile(0)
+    };
 }
 
 #[inline(always)]

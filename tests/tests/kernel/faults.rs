@@ -10,13 +10,20 @@ use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 
-/// Runs `program` with `argument` while it is traced; returns what it said and its events.
-fn run(program: &str, argument: &str, events: &str) -> anyhow::Result<(Vec<String>, Vec<Event>)> {
+/// Runs `program` with `arguments` while it is traced with `options`; returns what it said and its
+/// events.
+fn run(
+    program: &str,
+    arguments: &[&str],
+    events: &str,
+    options: &[&str],
+) -> anyhow::Result<(Vec<String>, Vec<Event>)> {
     let folder = tempfile::tempdir()?;
     let program = dist::compile(program, folder.path())?;
-    let (mut target, mut said) = Target::start(Command::new(program).arg(argument))?;
+    let (mut target, mut said) = Target::start(Command::new(program).args(arguments))?;
     let events = format!("{events},switch");
-    let mut tracer = Tracer::attach(target.pid(), &["--events", &events])?;
+    let options = [&["--events", &events], options].concat();
+    let mut tracer = Tracer::attach(target.pid(), &options)?;
     tracer.wait_for(|event| event.is_system("switch_in"))?;
     target.go()?;
     said.extend(target.wait_until_done()?);
@@ -49,7 +56,7 @@ fn every_first_touch_is_a_fault_and_the_kernel_counted_as_many() {
     if missing_right().is_some() {
         return;
     }
-    let (said, events) = run("faults", &PAGES.to_string(), "fault").unwrap();
+    let (said, events) = run("faults", &[&PAGES.to_string()], "fault", &[]).unwrap();
     let touched = region(&said, "touched");
     let filled = region(&said, "filled");
     // Each page is touched by the program or filled by the kernel, and never both.
@@ -81,12 +88,32 @@ fn every_first_touch_is_a_fault_and_the_kernel_counted_as_many() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn what_a_tracer_cannot_read_is_no_fault_of_the_program() {
+    const NAPS: usize = 1000;
+    if missing_right().is_some() {
+        return;
+    }
+    // More is copied of a stack than the thread has, each time that it blocks.
+    let options = "--stack user --stack-for none --unwind dwarf,8K --off-cpu 1s";
+    let options: Vec<_> = options.split(' ').collect();
+    let (said, events) = run("faults", &["10", &NAPS.to_string()], "fault", &options).unwrap();
+    let counted = usize::try_from(values_after(&said, "faults").unwrap()[0][0]).unwrap();
+    let seen = |name| events.iter().filter(|event| event.is_system(name)).count();
+
+    assert!(seen("switch_out") >= NAPS);
+    // A few are before and after what the program counts.
+    let faults = seen("fault_user") + seen("fault_kernel");
+    assert!(faults.abs_diff(counted) < NAPS / 5, "{faults} {counted}");
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn every_move_to_another_cpu_that_the_kernel_counted_is_there() {
     const ROUNDS: usize = 200;
     if missing_right().is_some() {
         return;
     }
-    let (said, events) = run("migrations", &ROUNDS.to_string(), "migrate").unwrap();
+    let (said, events) = run("migrations", &[&ROUNDS.to_string()], "migrate", &[]).unwrap();
     let cpus = values_after(&said, "cpus").unwrap()[0][0];
     assert!(cpus >= 2, "one CPU is too few for this test");
     let counted = usize::try_from(values_after(&said, "moved").unwrap()[0][0]).unwrap();

@@ -222,8 +222,10 @@ pub const UNWIND_HEAD_BYTES: usize = 72 + 8 * (MOST_FRAMES + REGISTERS);
 pub struct BlockedMemory {
     /// See [`UnwindRecord::memory_bytes`].
     pub memory_bytes: i32,
-    /// Zero.
-    pub reserved: u32,
+    /// How often `end` was believed.
+    pub beliefs: u32,
+    /// From where on nothing of its stack could be read last; 0: not known.
+    pub end: u64,
     /// See [`UnwindRecord::registers`].
     pub registers: [u64; REGISTERS],
     /// See [`UnwindRecord::memory`].
@@ -291,5 +293,5 @@ const _: () = {
     assert!(core::mem::offset_of!(UnwindRecord<8>, memory_bytes) == 48);
     assert!(core::mem::offset_of!(StackRecord<USUAL_FRAMES>, user_bytes) == 48);
     assert!(core::mem::offset_of!(UnwindRecord<8>, memory) == UNWIND_HEAD_BYTES);
-    assert!(core::mem::offset_of!(BlockedMemory, memory) == 8 + 8 * REGISTERS);
+    assert!(core::mem::offset_of!(BlockedMemory, memory) == 16 + 8 * REGISTERS);
 };

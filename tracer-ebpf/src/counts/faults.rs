@@ -23,7 +23,9 @@ fn of_kernel<C: Tracepoint>(ctx: &C) {
 /// Runs in the thread that faulted, before the fault is served.
 #[inline(always)]
 fn fault<C: Tracepoint>(ctx: &C, kind: u32) {
-    if let Some(task) = running::<C>() {
+    if let Some(task) = running::<C>()
+        && !task.has_faults_off()
+    {
         // The third argument is `unsigned long error_code`.
         let by_write = ctx.argument::<2>() & error::WRITE != 0;
         count(&task, (kind, 0), u64::from(by_write), NO_TIME);

@@ -180,6 +180,11 @@ impl<'a> Plan<'a> {
         let [low, high] = halves(stacks.recorded_types());
         let limit = stacks.off_cpu.unwrap_or_default().as_nanos();
         let [off_cpu_low, off_cpu_high] = halves(u64::try_from(limit).unwrap_or(u64::MAX));
+        let off_cpu_kernel_frames = if stacks.off_cpu_in_kernel {
+            stacks.kernel_frames
+        } else {
+            0
+        };
         let cpu_rings = self.cpu_rings();
         let counting = self.options.counting;
         let of_plan = [
@@ -209,6 +214,7 @@ impl<'a> Plan<'a> {
             ("STACK_TYPES_LOW", low),
             ("STACK_TYPES_HIGH", high),
             ("STACK_KERNEL_FRAMES", stacks.kernel_frames),
+            ("OFF_CPU_KERNEL_FRAMES", off_cpu_kernel_frames),
             ("STACK_USER_FRAMES", stacks.user_frames),
             ("STACK_PYTHON_FRAMES", stacks.python_frames),
             ("THREAD_CONTEXTS", u32::from(self.options.thread_contexts)),

@@ -52,6 +52,9 @@ pub struct StackArgs {
     /// have them: give this to what reads it
     #[arg(long)]
     pub(super) inlined: bool,
+    /// Whether the stacks of blocked threads leave out the kernel's part.
+    #[arg(skip)]
+    off_cpu_in_program: bool,
     #[command(flatten)]
     pub(super) debuginfod: DebuginfodArgs,
 }
@@ -139,6 +142,7 @@ impl StackArgs {
                 "0" => Duration::ZERO,
                 typed => time("--off-cpu", typed)?,
             });
+            options.off_cpu_in_kernel = !self.off_cpu_in_program;
             selection = selection.with(&SWITCHES);
         }
         Ok((options, selection))
@@ -174,6 +178,7 @@ impl StackArgs {
             off_cpu: self.off_cpu.or(other.off_cpu),
             unwind: self.unwind.or(other.unwind),
             inlined: self.inlined || other.inlined,
+            off_cpu_in_program: self.off_cpu_in_program || other.off_cpu_in_program,
             debuginfod: self.debuginfod.or(other.debuginfod),
         }
     }
@@ -186,6 +191,7 @@ impl StackArgs {
             sample: Some("99".to_owned()),
             off_cpu: Some("1ms".to_owned()),
             unwind: Some("dwarf,4K".to_owned()),
+            off_cpu_in_program: true,
             ..Self::default()
         }
     }

@@ -111,6 +111,7 @@ pub fn stacks_of(detail: &Detail) -> StackOptions {
         python_frames: 0,
         copied_bytes: detail.copied_bytes,
         off_cpu: detail.off_cpu_ns.map(Duration::from_nanos),
+        off_cpu_in_kernel: true,
         samples_per_second: detail.samples_per_second,
     }
 }

@@ -86,6 +86,9 @@ pub struct StackOptions {
     pub copied_bytes: u32,
     /// The stack of a thread that was blocked for longer is recorded as it gets a CPU again.
     pub off_cpu: Option<Duration>,
+    /// Whether that stack has the kernel's addresses too. They are looked for each time that a
+    /// thread blocks, which takes longer than all else that is done then.
+    pub off_cpu_in_kernel: bool,
     /// Samples per second of the thread that has each CPU, and of its stack; 0: none.
     pub samples_per_second: u32,
 }

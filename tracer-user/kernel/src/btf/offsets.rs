@@ -161,6 +161,11 @@ const FIELDS: &[Field] = &[
         "task_struct",
         &[way(&["softirq_disable_cnt"])],
     ),
+    wanted(
+        "TASK_FAULTS_OFF",
+        "task_struct",
+        &[way(&["pagefault_disabled"])],
+    ),
     wanted("TASK_LEADER", "task_struct", &[way(&["group_leader"])]),
     wanted("TASK_THREAD_PID", "task_struct", &[way(&["thread_pid"])]),
     // x86-64, Arm 64.
