@@ -252,14 +252,13 @@ fn exit_alone<C: Tracepoint>(
     ret: i64,
     are_known: bool,
 ) {
-    let arguments = called.arguments(registers, is_compat);
     let data = SyscallCallData {
         exit: SyscallExitData {
             number: called.nr.cast_signed(),
             compat: u32::from(is_compat),
             ret,
         },
-        args: arguments,
+        args: called.arguments(registers, is_compat),
         are_known: u64::from(are_known),
     };
     let points_to = if are_known {
@@ -273,7 +272,7 @@ fn exit_alone<C: Tracepoint>(
     let texts = Texts {
         event_type: SYSCALL_CALL_TEXTS,
         program_address: registers.address(),
-        arguments: &arguments,
+        arguments: &data.args,
         signal_mask: 0,
         points_to,
         returned: ret.cast_unsigned(),

@@ -13,10 +13,6 @@ use super::loading::object;
 /// Most bytes of all frames together in kernels before 6.13.
 const MOST: u64 = 512;
 
-/// Most bytes of what the programs at system calls call: 6.1 finds up to 384 of their own, as what
-/// their constants leave out counts for nothing there, but for what it calls.
-const MOST_BELOW_CALLS: u64 = 128;
-
 /// A function: its section, and where it begins there.
 type Key = (SectionIndex, u64);
 
@@ -115,14 +111,8 @@ fn what_programs_call_fits_the_stack_that_old_kernels_give() {
         let own = program.depth.max(1).next_multiple_of(32);
         for called in &program.calls {
             let (below, names) = with_all_below(&functions, *called);
-            let is_of_calls = ["sys_enter", "sys_exit", "sys_enter_raw", "sys_exit_raw"]
-                .contains(&program.name.as_str());
-            let fits = if is_of_calls {
-                below <= MOST_BELOW_CALLS
-            } else {
-                own + below <= MOST
-            };
-            assert!(fits, "{}: {own} and {below}: {names:?}", program.name);
+            let name = &program.name;
+            assert!(own + below <= MOST, "{name}: {own} and {below}: {names:?}");
             seen += 1;
         }
     }
