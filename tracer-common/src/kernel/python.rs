@@ -120,8 +120,9 @@ pub struct PythonProcess {
     pub text_type: u64,
     /// Its version: 3.11 is 11; 0: it is not known what its structures are.
     pub minor: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Number that the agent gives it, by which it knows what its frames were found by. A child has
+    /// that of its parent. Not 0.
+    pub number: u32,
     /// Offsets of the fields of its structures.
     pub layout: PythonLayout,
 }
@@ -157,6 +158,10 @@ pub struct PythonRecord<const N: usize> {
     pub ends: u32,
     /// The version of the interpreter: see [`PythonProcess::minor`].
     pub minor: u32,
+    /// The interpreter: see [`PythonProcess::number`].
+    pub number: u32,
+    /// Zero.
+    pub reserved: u32,
     /// The frames, the innermost first.
     pub frames: [PythonFrame; N],
 }
@@ -172,8 +177,8 @@ pub struct BlockedPython {
     pub ends: u32,
     /// See [`PythonRecord::minor`].
     pub minor: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// See [`PythonRecord::number`].
+    pub number: u32,
     /// The frames.
     pub frames: [PythonFrame; MOST_PYTHON_FRAMES],
 }
@@ -223,7 +228,7 @@ const _: () = {
     assert!(size_of::<PythonProcess>() == 88);
     assert!(size_of::<PythonFrame>() == 32);
     assert!(size_of::<PythonText>() == 16 + PYTHON_TEXT_BYTES);
-    assert!(size_of::<PythonRecord<0>>() == 56);
+    assert!(size_of::<PythonRecord<0>>() == 64);
     assert!(size_of::<PythonCodeRecord<0>>() == 72 + 2 * size_of::<PythonText>());
     assert!(PYTHON_CODES.is_power_of_two());
 };

@@ -12,7 +12,7 @@ use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
 use tracer_common::kernel::{NO_FIELD, PYTHON_TEXT_BYTES, PythonLayout, PythonProcess};
 
-use super::{CODE_BYTES, FILES, Space, Told, Walk, word_of_program};
+use super::{CODE_BYTES, FILES, Marked, Space, Walk, word_of_program};
 
 /// Bytes of a text before its characters, that are read of every text.
 const TEXT_HEAD: u32 = 40;
@@ -56,15 +56,15 @@ fn mix(mark: u64, word: u64) -> u64 {
 #[inline(always)]
 pub fn python_mark(walk: Space, code: u64) -> u64 {
     let sum = python_numbers_mark(code);
-    if sum == 0 || walk.get(offset_of!(Walk, told) + offset_of!(Told, mark)) != 0 {
+    let noted = |at| walk.get(offset_of!(Walk, marked) + at);
+    if sum == 0 || noted(offset_of!(Marked, is_whole)) != 0 {
         return sum;
     }
-    let told = |at| walk.get(offset_of!(Walk, told) + at);
-    let mut mark = mix(sum, python_name_mark(told(offset_of!(Told, name))));
-    let of_file = python_file_mark(told(offset_of!(Told, file)));
+    let mut mark = mix(sum, python_name_mark(noted(offset_of!(Marked, name))));
+    let of_file = python_file_mark(noted(offset_of!(Marked, file)));
     mark = mix(mark, of_file);
     if of_file & IS_GENERATED != 0 {
-        mark = mix(mark, python_lines_mark(told(offset_of!(Told, lines))));
+        mark = mix(mark, python_lines_mark(noted(offset_of!(Marked, lines))));
     }
     mark | 1
 }
@@ -98,14 +98,14 @@ pub extern "C" fn python_numbers_mark(code: u64) -> u64 {
         .wrapping_add(product(walk.word(24), 6))
         .wrapping_add(product(walk.word(32), 7))
         .wrapping_add(product(walk.word(40), 8));
-    let note = |at, value| walk.set(offset_of!(Walk, told) + at, value);
-    note(offset_of!(Told, name), name);
-    note(offset_of!(Told, file), file);
-    note(offset_of!(Told, lines), lines);
+    let note = |at, value| walk.set(offset_of!(Walk, marked) + at, value);
+    note(offset_of!(Marked, name), name);
+    note(offset_of!(Marked, file), file);
+    note(offset_of!(Marked, lines), lines);
     let version_at = walk.field(offset_of!(PythonLayout, code_version));
     let version = walk.half(version_at);
     let is_whole = version_at != NO_FIELD && version != 0;
-    note(offset_of!(Told, mark), is_whole.into());
+    note(offset_of!(Marked, is_whole), is_whole.into());
     if version_at != NO_FIELD && version != 0 {
         let mark = mix(sum, walk.get(offset_of!(Walk, interpreter)));
         return mix(mark, version.into()) | 1;

@@ -87,7 +87,9 @@ struct Walk {
     doubts: u64,
     below: u64,
     highest: u64,
-    /// The function that is recorded: there is no space on the stack for all of it.
+    /// The function whose mark is made, and the one that is recorded: there is no space on the stack
+    /// for all of them.
+    marked: Marked,
     told: Told,
     /// Files of the functions before, each with what was made of it: as the program does not go on
     /// meanwhile, they are the same still.
@@ -261,11 +263,11 @@ fn record_in<const N: usize>(subject: &impl Subject, event_type: u32, found: u32
         (count, ends) = (0, stack_ends::INTERPRETER);
     }
     let words = record.wrapping_add(offset_of!(PythonRecord<N>, event_type));
-    // SAFETY: inside the record: four words.
+    // SAFETY: inside the record: six words.
     unsafe {
         words
-            .cast::<[u32; 4]>()
-            .write([event_type, count, ends, minor])
+            .cast::<[u32; 6]>()
+            .write([event_type, count, ends, minor, number(walk), 0])
     };
     space.submit(submit_flags(ring, time_ns));
 }
@@ -273,6 +275,13 @@ fn record_in<const N: usize>(subject: &impl Subject, event_type: u32, found: u32
 #[inline(always)]
 fn minor(walk: Space) -> u32 {
     let at = offset_of!(Walk, process) + offset_of!(PythonProcess, minor);
+    // SAFETY: inside the entry.
+    unsafe { walk.at(at).cast::<u32>().read_volatile() }
+}
+
+#[inline(always)]
+fn number(walk: Space) -> u32 {
+    let at = offset_of!(Walk, process) + offset_of!(PythonProcess, number);
     // SAFETY: inside the entry.
     unsafe { walk.at(at).cast::<u32>().read_volatile() }
 }
@@ -294,7 +303,7 @@ pub fn hold(thread: &impl Subject) {
         found,
         walk.get(offset_of!(Walk, ends)) as u32,
         minor(walk),
-        0,
+        number(walk),
     ];
     // SAFETY: inside the entry, which is the running thread's: its first four words.
     unsafe { entry.cast::<[u32; 4]>().write_volatile(words) };
@@ -329,8 +338,8 @@ pub fn record_blocked(subject: &impl Subject) {
         return;
     };
     let entry = entry.cast::<u8>();
-    // SAFETY: inside the entry: its first three words.
-    let [found, ends, minor] = unsafe { entry.cast::<[u32; 3]>().read_volatile() };
+    // SAFETY: inside the entry: its first four words.
+    let [found, ends, minor, number] = unsafe { entry.cast::<[u32; 4]>().read_volatile() };
     if found == 0 {
         return;
     }
@@ -345,11 +354,11 @@ pub fn record_blocked(subject: &impl Subject) {
             // SAFETY: it is where the record begins.
             unsafe { record.cast::<RecordHeader>().write(header) };
             let words = record.wrapping_add(offset_of!(PythonRecord<0>, event_type));
-            // SAFETY: inside the record: four words.
+            // SAFETY: inside the record: six words.
             unsafe {
                 words
-                    .cast::<[u32; 4]>()
-                    .write([event_type, found - 1, ends, minor])
+                    .cast::<[u32; 6]>()
+                    .write([event_type, found - 1, ends, minor, number, 0])
             };
             let to = record.wrapping_add(offset_of!(PythonRecord<0>, frames));
             let from = entry.wrapping_add(offset_of!(BlockedPython, frames));
@@ -369,6 +378,16 @@ pub fn forget(Pid(tid): Pid) {
     if is_asked() {
         let _ = BLOCKED_PYTHON.remove(tid);
     }
+}
+
+/// Facts of a function whose mark is made.
+#[repr(C)]
+struct Marked {
+    /// Whether its numbers are all that its mark needs.
+    is_whole: u64,
+    lines: u64,
+    name: u64,
+    file: u64,
 }
 
 /// Facts of a function that is recorded.

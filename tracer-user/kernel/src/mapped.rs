@@ -143,6 +143,11 @@ impl MappingRings {
         })
     }
 
+    /// Tells whether there are reports already that the next call of [`Self::take`] takes.
+    pub fn has_later(&self) -> bool {
+        !self.later.is_empty()
+    }
+
     /// Takes the reports since the last call until now, each with its time and in order of it.
     pub fn take(&mut self) -> Vec<(u64, MappingReport)> {
         // What comes while rings are read is later, and may come after what is in none yet.

@@ -61,6 +61,9 @@ struct ToldInterpreter {
 #[derive(Debug, Default)]
 struct Judged {
     interpreters: HashMap<i32, ToldInterpreter>,
+    /// Those that the programs have been told of, by number: a process may run another one by the
+    /// time its frames come, and a child that was just made has its parent's.
+    numbered: HashMap<u32, Arc<Interpreter>>,
     /// Files that are named as interpreters are, and are none.
     without: HashSet<FileKey>,
 }
@@ -104,6 +107,7 @@ impl PythonStacks {
             ended: Vec::new(),
             files: HashMap::new(),
             build_ids: BuildIds::new(),
+            last_number: 0,
         };
         // What is there when the trace begins.
         watch.look_at_all();
@@ -176,12 +180,9 @@ impl PythonStacks {
             .iter()
             .map(|word| u64::from_ne_bytes(*word))
             .collect();
-        let interpreter = lock(&self.known).interpreters.get(&pid).cloned();
-        let runs = |address| {
-            interpreter
-                .as_ref()
-                .is_some_and(|of| of.interpreter.runs(address))
-        };
+        let numbered = |judged: &Judged| judged.numbered.get(&frames.interpreter).cloned();
+        let interpreter = numbered(&lock(&self.known));
+        let runs = |address| interpreter.as_ref().is_some_and(|of| of.runs(address));
         let user = merged(&mut self.codes, &frames, pid, &native, runs);
         if is_open && (native.is_empty() || frames.ends != stack_ends::BEGINNING) {
             head.ends = frames.ends;
@@ -220,6 +221,8 @@ struct Watch {
     /// Files by path and build identifier; `None` for one without an interpreter.
     files: HashMap<FileKey, Option<Arc<PythonFile>>>,
     build_ids: BuildIds,
+    /// The number of the interpreter that was told last.
+    last_number: u32,
 }
 
 impl Watch {
@@ -248,7 +251,11 @@ impl Watch {
                 let of_parent = lock(&self.known).interpreters.get(&parent).cloned();
                 match of_parent {
                     // The programs have told themselves.
-                    Some(known) => self.tell(child, time.min(known.told), known.interpreter),
+                    Some(known) => {
+                        // Of another process that had this pid.
+                        lock(&self.known).interpreters.remove(&child);
+                        self.tell(child, time.min(known.told), known.interpreter);
+                    }
                     None => self.forget(child),
                 }
             }
@@ -305,8 +312,9 @@ impl Watch {
             return;
         };
         if let Some(known) = known {
-            if let Some(interpreter) = known.as_ref().and_then(|it| it.mapped(&binary, mapping)) {
-                self.tell(pid, time, Arc::new(interpreter));
+            let interpreter = known.as_ref().and_then(|it| it.mapped(&binary, mapping));
+            if let Some(interpreter) = interpreter {
+                self.tell_found(pid, time, interpreter);
             }
             return;
         }
@@ -314,11 +322,11 @@ impl Watch {
         if let Some(file) = &mut file
             && let Some(interpreter) = file.mapped(&binary, mapping)
         {
-            self.tell(pid, time, Arc::new(interpreter));
+            self.tell_found(pid, time, interpreter);
             // It has begun meanwhile.
             file.add_parts(&binary);
             if let Some(interpreter) = file.mapped(&binary, mapping) {
-                self.tell(pid, time, Arc::new(interpreter));
+                self.tell_found(pid, time, interpreter);
             }
         }
         if self.files.len() >= MOST_FILES {
@@ -329,6 +337,29 @@ impl Watch {
             lock(&self.known).without.insert(key.clone());
         }
         self.files.insert(key, file.map(Arc::new));
+    }
+
+    /// Tells the programs of an interpreter that was found in a process. It has a number of its own,
+    /// or that which it has already.
+    fn tell_found(&mut self, pid: i32, mapped: u64, mut interpreter: Interpreter) {
+        let known = lock(&self.known).interpreters.get(&pid).cloned();
+        let is_known = known.is_some_and(|known| {
+            interpreter.process.number = known.interpreter.process.number;
+            let mut ended = self.ended.iter();
+            let has_ended = ended.any(|(_, of, ended)| *of == pid && ended.told == known.told);
+            interpreter.process == known.interpreter.process && !has_ended
+        });
+        if !is_known {
+            self.last_number = self.last_number.checked_add(1).unwrap_or(1);
+            interpreter.process.number = self.last_number;
+        }
+        let number = interpreter.process.number;
+        let interpreter = Arc::new(interpreter);
+        // Before any frames are found by it.
+        let mut judged = lock(&self.known);
+        judged.numbered.insert(number, Arc::clone(&interpreter));
+        drop(judged);
+        self.tell(pid, mapped, interpreter);
     }
 
     fn tell(&mut self, pid: i32, mapped: u64, interpreter: Arc<Interpreter>) {
@@ -342,14 +373,25 @@ impl Watch {
                 );
             }
             let told = tracer_area::monotonic_now().0;
+            let number = interpreter.process.number;
             let mut judged = lock(&self.known);
-            let known = judged.interpreters.entry(pid);
-            let known = known.or_insert_with(|| ToldInterpreter {
-                interpreter: Arc::clone(&interpreter),
-                mapped,
-                told,
-            });
-            known.interpreter = interpreter;
+            let before = match judged.interpreters.get_mut(&pid) {
+                Some(known) if known.interpreter.process.number == number => {
+                    known.interpreter = interpreter;
+                    None
+                }
+                _ => {
+                    let told = ToldInterpreter {
+                        interpreter,
+                        mapped,
+                        told,
+                    };
+                    judged.interpreters.insert(pid, told)
+                }
+            };
+            drop(judged);
+            let ended = before.map(|before| (Instant::now(), pid, before));
+            self.ended.extend(ended);
         }
     }
 
@@ -360,14 +402,19 @@ impl Watch {
             self.ended.push((Instant::now(), pid, known));
         }
         let is_over = |(at, ..): &(Instant, i32, _)| at.elapsed() > KNOWN_AFTER_END;
-        while self.ended.first().is_some_and(is_over) {
-            let (_, pid, ended) = self.ended.remove(0);
-            let mut known = lock(&self.known);
+        let over = self.ended.iter().take_while(|ended| is_over(ended)).count();
+        if over == 0 {
+            return;
+        }
+        let mut known = lock(&self.known);
+        for (_, pid, ended) in self.ended.drain(..over) {
             let now = known.interpreters.get(&pid);
-            if now.is_some_and(|now| Arc::ptr_eq(&now.interpreter, &ended.interpreter)) {
+            if now.is_some_and(|now| now.told == ended.told) {
                 known.interpreters.remove(&pid);
             }
         }
+        // No process has it any more, or had it until now.
+        known.numbered.retain(|_, of| Arc::strong_count(of) > 1);
     }
 }
 

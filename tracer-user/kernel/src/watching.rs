@@ -79,6 +79,9 @@ impl Stopped {
                 revents: 0,
             })
             .collect();
+        // Nothing else says that these are there.
+        let has_later = rings.is_some_and(MappingRings::has_later);
+        let timeout = if has_later { 0 } else { timeout };
         let count = libc::nfds_t::try_from(polled.len()).unwrap_or(0);
         // SAFETY: it has that many entries, which it writes to.
         unsafe { libc::poll(polled.as_mut_ptr(), count, timeout) };

@@ -22,6 +22,9 @@ pub struct Frames {
     /// Why they end where they do: one of
     /// [`stack_ends`](tracer_common::kernel::stack_ends).
     pub ends: u32,
+    /// The interpreter that they were found by: see
+    /// [`PythonProcess::number`](tracer_common::kernel::PythonProcess::number).
+    pub interpreter: u32,
     minor: u32,
     frames: Vec<PythonFrame>,
 }
@@ -44,6 +47,7 @@ impl Frames {
             header: record.header,
             event_type: record.event_type,
             ends: record.ends,
+            interpreter: record.number,
             minor: record.minor,
             frames: record.frames.get(..count)?.to_vec(),
         })
@@ -118,6 +122,7 @@ mod tests {
             header: zerocopy::FromZeros::new_zeroed(),
             event_type: 0,
             ends: 0,
+            interpreter: 1,
             minor,
             frames: frames.collect(),
         }
