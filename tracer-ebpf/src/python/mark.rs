@@ -17,6 +17,9 @@ use super::{CODE_BYTES, FILES, Marked, Space, Walk, word_of_program};
 /// Bytes of a text before its characters, that are read of every text.
 const TEXT_HEAD: u32 = 40;
 
+/// Bytes of a text with its first characters: in each version they lie before the last eight.
+const TEXT_WITH_CHARACTERS: u32 = 80;
+
 /// Bytes that count of the table of lines, with what is before it.
 const LINES_BYTES: u32 = 64;
 
@@ -52,7 +55,8 @@ fn mix(mark: u64, word: u64) -> u64 {
 }
 
 /// Returns the mark of the function at an address; 0 where there is none. Each step is a function
-/// of its own, so that none has the stack of another one below it.
+/// of its own, so that none has the stack of another one below it; what most functions need is read
+/// in the first one, since a call costs as much as reading a word of the program.
 #[inline(always)]
 pub fn python_mark(walk: Space, code: u64) -> u64 {
     let sum = python_numbers_mark(code);
@@ -60,8 +64,17 @@ pub fn python_mark(walk: Space, code: u64) -> u64 {
     if sum == 0 || noted(offset_of!(Marked, is_whole)) != 0 {
         return sum;
     }
-    let mut mark = mix(sum, python_name_mark(noted(offset_of!(Marked, name))));
-    let of_file = python_file_mark(noted(offset_of!(Marked, file)));
+    let mut mark = sum;
+    if noted(offset_of!(Marked, is_named)) == 0 {
+        mark = mix(mark, python_text_mark(noted(offset_of!(Marked, name))));
+    }
+    let file = noted(offset_of!(Marked, file));
+    let slot = slot_of(file);
+    let of_file = if walk.get(slot) == file {
+        walk.get(slot + 8)
+    } else {
+        python_file_mark(file)
+    };
     mark = mix(mark, of_file);
     if of_file & IS_GENERATED != 0 {
         mark = mix(mark, python_lines_mark(noted(offset_of!(Marked, lines))));
@@ -69,8 +82,8 @@ pub fn python_mark(walk: Space, code: u64) -> u64 {
     mark | 1
 }
 
-/// Returns what is made of the numbers of a function, and notes its name, file and lines, and
-/// whether that is its mark already; 0 where it is none.
+/// Returns what is made of the numbers of a function, and of its name where that has a hash; notes
+/// its name, file and lines, and whether that is its mark already. 0 where it is none.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn python_numbers_mark(code: u64) -> u64 {
@@ -110,52 +123,67 @@ pub extern "C" fn python_numbers_mark(code: u64) -> u64 {
         let mark = mix(sum, walk.get(offset_of!(Walk, interpreter)));
         return mix(mark, version.into()) | 1;
     }
-    sum | 1
+    let (of_name, is_named) = name_mark(walk, name);
+    note(offset_of!(Marked, is_named), is_named.into());
+    mix(sum, of_name) | 1
 }
 
-/// Returns what distinguishes a name from another one, as [`python_text_mark`] does, of which only
-/// what it has before its characters is read where it has a hash: most have.
-#[unsafe(no_mangle)]
-#[inline(never)]
-pub extern "C" fn python_name_mark(name: u64) -> u64 {
-    let Some(walk) = Space::current() else {
-        return 0;
-    };
-    let mut head = [0_u64; 3];
+/// Returns what distinguishes a name from another one, as [`python_text_mark`] does, and whether it
+/// has a hash, as most have: only what it has before its characters is read.
+#[inline(always)]
+fn name_mark(walk: Space, name: u64) -> (u64, bool) {
+    let of_head = offset_of!(Walk, marked) + offset_of!(Marked, head);
     let from = name.wrapping_add(u64::from(TEXT_LENGTH) - 8) as *const _;
-    // SAFETY: the helper writes three words, and checks the address.
-    let failed = unsafe { bpf_probe_read_user((&raw mut head).cast(), 24, from) };
-    let [text_type, length, hash] = head;
+    // SAFETY: the helper writes three words, for which there is space, and checks the address.
+    let failed = unsafe { bpf_probe_read_user(walk.at(of_head).cast(), 24, from) };
+    let [text_type, length, hash] = [0, 8, 16].map(|at| walk.get(of_head + at));
     let of_process = offset_of!(Walk, process);
     let is_text = text_type == walk.get(of_process + offset_of!(PythonProcess, text_type));
     let is_there = walk.field(offset_of!(PythonLayout, text_length)) == TEXT_LENGTH;
     if failed == 0 && is_text && is_there && hash != NO_HASH {
-        return mix(length, hash);
+        (mix(length, hash), true)
+    } else {
+        (0, false)
     }
-    python_text_mark(name)
 }
 
-/// Returns what distinguishes the path of a file from another one.
+/// Returns where it is remembered what was made of a file.
+#[inline(always)]
+fn slot_of(file: u64) -> usize {
+    let index = (mix(0, file) >> 40) as usize & (FILES - 1);
+    offset_of!(Walk, files) + index * 16
+}
+
+/// Returns what distinguishes the path of a file from another one, and remembers it.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn python_file_mark(file: u64) -> u64 {
     let Some(walk) = Space::current() else {
         return 0;
     };
-    let index = (mix(0, file) >> 40) as usize & (FILES - 1);
-    let slot = offset_of!(Walk, files) + index * 16;
-    if walk.get(slot) == file {
-        return walk.get(slot + 8);
-    }
-    let of_text = |at: u16| word_of_program(file.wrapping_add(at.into())) & 0xff;
-    let is_generated = of_text(walk.field(offset_of!(PythonLayout, text_ascii))) == LESS
-        || of_text(walk.field(offset_of!(PythonLayout, text_wide))) == LESS;
-    let mark = python_text_mark(file) & !IS_GENERATED;
+    // With its first characters, wherever they lie. A short one may end where the memory does.
+    let has_characters = walk.read(file, TEXT_WITH_CHARACTERS);
+    let first = |at: u16| {
+        let word = if has_characters {
+            walk.word(at)
+        } else {
+            word_of_program(file.wrapping_add(at.into()))
+        };
+        word & 0xff
+    };
+    let is_generated = first(walk.field(offset_of!(PythonLayout, text_ascii))) == LESS
+        || first(walk.field(offset_of!(PythonLayout, text_wide))) == LESS;
+    let mark = if has_characters {
+        head_mark(walk, file)
+    } else {
+        python_text_mark(file)
+    };
     let mark = if is_generated {
         mark | IS_GENERATED
     } else {
-        mark
+        mark & !IS_GENERATED
     };
+    let slot = slot_of(file);
     walk.set(slot, file);
     walk.set(slot + 8, mark);
     mark
@@ -168,9 +196,16 @@ pub extern "C" fn python_text_mark(text: u64) -> u64 {
     let Some(walk) = Space::current() else {
         return 0;
     };
-    if !walk.read(text, TEXT_HEAD) {
-        return 0;
+    if walk.read(text, TEXT_HEAD) {
+        head_mark(walk, text)
+    } else {
+        0
     }
+}
+
+/// Returns what distinguishes a text from another one, of which the first bytes were read.
+#[inline(always)]
+fn head_mark(walk: Space, text: u64) -> u64 {
     let of_process = offset_of!(Walk, process);
     if walk.word(8) != walk.get(of_process + offset_of!(PythonProcess, text_type)) {
         return 0;

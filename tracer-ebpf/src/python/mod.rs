@@ -383,8 +383,11 @@ pub fn forget(Pid(tid): Pid) {
 /// Facts of a function whose mark is made.
 #[repr(C)]
 struct Marked {
-    /// Whether its numbers are all that its mark needs.
+    /// Whether its numbers are all that its mark needs, and else whether they have its name.
     is_whole: u64,
+    is_named: u64,
+    /// The first words of its name.
+    head: [u64; 3],
     lines: u64,
     name: u64,
     file: u64,
