@@ -130,6 +130,10 @@ pub const ALL: &[Question] = &[
         ask: inside::stacks,
     },
     Question {
+        name: "call-python-stacks",
+        ask: inside::python_stacks,
+    },
+    Question {
         name: "call-texts",
         ask: inside::texts,
     },
