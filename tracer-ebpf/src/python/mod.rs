@@ -87,8 +87,8 @@ struct Walk {
     doubts: u64,
     below: u64,
     highest: u64,
-    /// The function whose mark is made, and the one that is recorded: there is no space on the stack
-    /// for all of them.
+    /// The function whose mark is made, and the one that is recorded: there is no space on the
+    /// stack for all of them.
     marked: Marked,
     told: Told,
     /// Files of the functions before, each with what was made of it: as the program does not go on

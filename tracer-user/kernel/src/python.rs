@@ -339,8 +339,8 @@ impl Watch {
         self.files.insert(key, file.map(Arc::new));
     }
 
-    /// Tells the programs of an interpreter that was found in a process. It has a number of its own,
-    /// or that which it has already.
+    /// Tells the programs of an interpreter that was found in a process. It has a number of its
+    /// own, or that which it has already.
     fn tell_found(&mut self, pid: i32, mapped: u64, mut interpreter: Interpreter) {
         let known = lock(&self.known).interpreters.get(&pid).cloned();
         let is_known = known.is_some_and(|known| {
