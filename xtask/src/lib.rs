@@ -8,6 +8,7 @@
 
 mod bpf_linker;
 mod debug_sections;
+pub mod interpreters;
 mod node;
 pub mod packages;
 pub mod privilege;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::{privilege, process};
 
@@ -91,8 +91,8 @@ pub const TO_PACKAGE: &[Need] = &[
     },
 ];
 
-/// Prerequisites of testing packages.
-pub const TO_TEST_PACKAGES: &[Need] = &[Need {
+/// Prerequisites of unpacking another release of Debian.
+pub const TO_UNPACK_DEBIAN: &[Need] = &[Need {
     what: "mmdebstrap",
     holds: || process::find("mmdebstrap").is_some(),
     packages: &["mmdebstrap", "debian-archive-keyring"],
@@ -286,6 +286,11 @@ pub const TO_TEST_WHOLE: &[Need] = &[
         what: "Ruby and PHP with static probes",
         holds: || process::find("ruby").is_some() && process::find("php").is_some(),
         packages: &["ruby", "php-cli"],
+    },
+    Need {
+        what: "Lua, and its compiler",
+        holds: || process::find("lua5.4").is_some() && process::find("luajit").is_some(),
+        packages: &["lua5.4", "luajit"],
     },
 ];
 
@@ -488,6 +493,38 @@ pub fn has_lttng_header() -> bool {
     [machine.as_str(), "/usr/include"]
         .iter()
         .any(|folder| Path::new(folder).join("lttng/tracepoint.h").exists())
+}
+
+/// Returns the line by which apt knows a release of Debian, from where this machine has its
+/// packages.
+pub fn source(suite: &str) -> anyhow::Result<String> {
+    let said = process::output(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        "$(ORIGIN)|$(COMPONENT)|$(RELEASE)|$(REPO_URI)|$(SIGNED_BY)",
+        "Created-By: Packages",
+    ]))?;
+    let found = said.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split('|').collect();
+        let [origin, component, release, uri, keys] = fields[..] else {
+            return None;
+        };
+        // Updates and others have a dash in their names.
+        let is_it = origin == "Debian" && component == "main" && !release.contains('-');
+        is_it.then(|| (uri.to_owned(), keys.to_owned()))
+    });
+    let (mirror, keys) = found.context(
+        "apt knows no archive of Debian here (apt-get update, or Debian's entry in its sources)",
+    )?;
+    let usual = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    // Older ones of apt do not say.
+    let is_said = keys.starts_with('/');
+    let keys = if is_said { keys } else { usual.to_owned() };
+    ensure!(
+        Path::new(&keys).exists(),
+        "the keys of Debian's archive are missing: {keys} (package debian-archive-keyring)"
+    );
+    Ok(format!("deb [signed-by={keys}] {mirror} {suite} main"))
 }
 
 fn install(packages: &[&str]) -> anyhow::Result<()> {

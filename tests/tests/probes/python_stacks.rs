@@ -42,39 +42,33 @@ fn source(name: &str) -> PathBuf {
 const OF_DISTRIBUTION: &str = "/usr/bin/python3";
 
 /// Versions that are compared where nothing is left out: 3.8 is 8.
-const VERSIONS: RangeInclusive<u32> = 8..=13;
+const VERSIONS: RangeInclusive<u32> = 8..=14;
 
 /// Returns that of the distribution; where nothing is left out, one of each version, which have to
-/// be there: those that `TRACER_PYTHONS` lists, or that pyenv has installed.
-fn interpreters() -> Vec<PathBuf> {
+/// be there: those that `TRACER_PYTHONS` lists.
+pub fn interpreters() -> Vec<PathBuf> {
     let mut all = vec![PathBuf::from(OF_DISTRIBUTION)];
     if !is_whole() {
         return all;
     }
-    match std::env::var_os("TRACER_PYTHONS") {
-        Some(listed) => all.extend(std::env::split_paths(&listed)),
-        None => {
-            let home = std::env::var_os("HOME").map(PathBuf::from);
-            let versions = fs::read_dir(home.unwrap_or_default().join(".pyenv/versions"));
-            let versions = versions.into_iter().flatten().flatten();
-            all.extend(versions.map(|version| version.path().join("bin/python3")));
-        }
-    }
+    let listed = std::env::var_os("TRACER_PYTHONS").unwrap_or_default();
+    all.extend(std::env::split_paths(&listed));
     all.sort();
     let minors: Vec<_> = all.iter().map(|one| minor(one).unwrap_or(0)).collect();
     for version in VERSIONS {
         assert!(
             minors.contains(&version),
-            "CPython 3.{version} is needed: `pyenv install 3.{version}`, or its path in \
-             TRACER_PYTHONS"
+            "CPython 3.{version} is needed in TRACER_PYTHONS (`cargo xtask test` lists those of \
+             pyenv): `pyenv install 3.{version}`"
         );
     }
     let known = all.into_iter().zip(minors);
-    let known = known.filter(|(_, minor)| (8..=14).contains(minor));
+    let known = known.filter(|(_, minor)| VERSIONS.contains(minor));
     known.map(|(interpreter, _)| interpreter).collect()
 }
 
-fn minor(interpreter: &Path) -> Option<u32> {
+/// Returns the version of an interpreter: 3.8 is 8.
+pub fn minor(interpreter: &Path) -> Option<u32> {
     let mut said = Command::new(interpreter);
     let said = said.args(["-c", "import sys; print(sys.version_info[1])"]);
     command::text(said).ok()?.trim().parse().ok()

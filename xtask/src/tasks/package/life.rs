@@ -83,7 +83,7 @@ pub fn names() -> Vec<&'static str> {
 pub fn run(made: &Made, next: &Upgrade, only: &[String]) -> anyhow::Result<()> {
     let choice = Choice::from_systems(only);
     if choice.packages {
-        packages::install_missing(packages::TO_TEST_PACKAGES)?;
+        packages::install_missing(packages::TO_UNPACK_DEBIAN)?;
     }
     if choice.tarball {
         packages::install_missing(packages::TO_TEST_TARBALLS)?;

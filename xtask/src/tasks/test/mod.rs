@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, ensure};
 
 use crate::tasks::{dist, lint, man, recorder, setup, wheel};
-use crate::{node, packages, privilege, python, workspace};
+use crate::{interpreters, node, packages, privilege, python, workspace};
 use binaries::{Setting, TestBinary, own_name};
 use totals::{Failure, Totals};
 
@@ -80,6 +80,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.whole {
         packages::install_missing(packages::TO_TEST_WHOLE)?;
         python::install_ddtrace()?;
+        // The tests that need it say so.
+        if let Err(error) = interpreters::install_newest() {
+            eprintln!("no interpreter of the newest version: {error:#}");
+        }
     }
     if args.postgresql {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
@@ -200,6 +204,7 @@ fn environment(dist: &Path, is_whole: bool) -> Variables {
         ("TRACER_NODE_MODULES", node::modules().into_os_string()),
     ];
     if is_whole {
+        variables.push((interpreters::VARIABLE, interpreters::listed()));
         let with_ddtrace = python::with_ddtrace().into_os_string();
         variables.push(("TRACER_DDTRACE", with_ddtrace));
         let more = WHOLE.iter().map(|(name, value)| (*name, value.into()));

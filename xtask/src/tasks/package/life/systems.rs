@@ -2,9 +2,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
-
-use anyhow::{Context as _, ensure};
 
 use super::WHY;
 use crate::{packages, privilege, process, workspace};
@@ -61,8 +58,7 @@ fn debian(name: &str, suite: &str, options: &[&str]) -> anyhow::Result<Bare> {
     let age = archive.metadata().and_then(|data| data.modified());
     let age = age.ok().and_then(|at| at.elapsed().ok());
     if age.is_none_or(|age| age.as_secs() > 24 * 3600) {
-        let (mirror, keys) = mirror()?;
-        let source = format!("deb [signed-by={keys}] {mirror} {suite} main");
+        let source = packages::source(suite)?;
         process::run(
             privilege::as_root("mmdebstrap", WHY)?
                 .args(["--quiet", "--mode=root", "--variant=minbase"])
@@ -98,35 +94,4 @@ fn new_root(name: &str) -> anyhow::Result<Bare> {
     )?;
     process::run(privilege::as_root("mkdir", WHY)?.arg("-p").arg(&bare.root))?;
     Ok(bare)
-}
-
-/// Returns the source of this machine's Debian packages, and the keys that sign them.
-fn mirror() -> anyhow::Result<(String, String)> {
-    let said = process::output(Command::new("apt-get").args([
-        "indextargets",
-        "--format",
-        "$(ORIGIN)|$(COMPONENT)|$(RELEASE)|$(REPO_URI)|$(SIGNED_BY)",
-        "Created-By: Packages",
-    ]))?;
-    let found = said.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split('|').collect();
-        let [origin, component, release, uri, keys] = fields[..] else {
-            return None;
-        };
-        // Updates and others have a dash in their names.
-        let is_it = origin == "Debian" && component == "main" && !release.contains('-');
-        is_it.then(|| (uri.to_owned(), keys.to_owned()))
-    });
-    let (uri, keys) = found.context(
-        "apt knows no archive of Debian here (apt-get update, or Debian's entry in its sources)",
-    )?;
-    let usual = "/usr/share/keyrings/debian-archive-keyring.gpg";
-    // Older ones of apt do not say.
-    let is_said = keys.starts_with('/');
-    let keys = if is_said { keys } else { usual.to_owned() };
-    ensure!(
-        fs::metadata(&keys).is_ok(),
-        "the keys of Debian's archive are missing: {keys} (package debian-archive-keyring)"
-    );
-    Ok((uri, keys))
 }
