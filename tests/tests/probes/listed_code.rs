@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, sleep};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use tests::tracer::Tracer;
 use tests::{dist, is_whole};
 
 use super::names_by_time::{read, run};
+use super::python_stacks::{interpreters, minor};
 
 /// Names of what called `point` in each stack, with `?` where there is none.
 fn callers(lines: &str) -> Vec<String> {
@@ -65,6 +66,9 @@ const HOT: &str =
     while (Date.now() < end) t += hotOuter(20000);
     console.log(process.pid);";
 
+/// Options by which node has a frame for each function.
+const NODE: [&str; 2] = ["--interpreted-frames-native-stack", "--no-turbo-inlining"];
+
 /// Runs the script by node, which lists its code in this way, and samples it. Returns the log, and
 /// what node has printed.
 fn sampled_node(folder: &Path, listing: &str) -> (PathBuf, String) {
@@ -73,7 +77,7 @@ fn sampled_node(folder: &Path, listing: &str) -> (PathBuf, String) {
     let mut tool = Command::new(dist::tracer_user().unwrap());
     tool.args(["run", "--sample", "499", "--stack", "user"]);
     tool.args(["--stack-for", "none", "--log"]).arg(&log);
-    tool.args(["--", "node", listing, "--interpreted-frames-native-stack"]);
+    tool.args(["--", "node", listing]).args(NODE);
     // It writes a log of its own where it is.
     tool.arg(&script).current_dir(folder);
     let printed = command::text(&mut tool).unwrap();
@@ -248,6 +252,153 @@ fn functions_of_node_have_the_names_that_it_writes_down_with_times() {
     }
 }
 
+/// Returns the most frequent path.
+fn most_frequent(paths: impl Iterator<Item = Vec<String>>) -> Vec<String> {
+    let mut counts = HashMap::new();
+    for path in paths {
+        *counts.entry(path).or_insert(0) += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.unwrap().0
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_that_node_writes_down_call_each_other_as_perf_says() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _) = sampled_node(folder.path(), "--perf-prof");
+    let lines = read(&log);
+    let stacks = lines.lines().filter_map(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).ok()?;
+        event["stack"].as_array().cloned()
+    });
+    let ours = most_frequent(stacks.map(|frames| {
+        let own = frames.iter().filter(|frame| frame["module"] == "[anon]");
+        let names = own.map(|frame| frame["symbol"].as_str().unwrap_or("?").to_owned());
+        names.collect()
+    }));
+    // Of code that is in node's file, perf has that or what node writes down.
+    // Another run, for which perf makes a file of each function.
+    let perf = |words: &[&str]| {
+        let mut perf = Command::new("perf");
+        perf.env("HOME", folder.path()).current_dir(folder.path());
+        command::text(perf.args(words)).unwrap()
+    };
+    let mut record = perf_record();
+    record.current_dir(folder.path()).env("HOME", folder.path());
+    record.args([
+        "-k",
+        "mono",
+        "-g",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "499",
+        "-o",
+        "data",
+    ]);
+    record.args(["--", "node", "--perf-prof"]).args(NODE);
+    command::text(record.arg(folder.path().join("a.js"))).unwrap();
+    perf(&["inject", "-j", "-i", "data", "-o", "injected"]);
+    let script = perf(&["script", "-F", "ip,sym,dso", "-i", "injected"]);
+    let theirs = most_frequent(script.split("\n\n").map(|sample| {
+        let own = sample.lines().filter_map(|line| {
+            let (frame, file) = line.trim().rsplit_once(" (")?;
+            let (_, name) = frame.split_once(' ')?;
+            let is_own = file.contains("/jitted-") && !name.starts_with("Builtin:");
+            is_own.then(|| name.to_owned())
+        });
+        own.collect()
+    }));
+    assert_eq!(ours, theirs);
+    assert!(
+        ours[0].contains("hotInner ") && ours[1].contains("hotOuter "),
+        "{ours:?}"
+    );
+}
+
+/// Script in Python that notes which function of it calls, and calls: some are made as it runs, by
+/// the name of one before.
+const PYTHON: &str = "
+import os, sys
+notes = open(sys.argv[1], 'w')
+def call():
+    code = sys._getframe(1).f_code
+    notes.write('py::%s:%s\\n' % (code.co_qualname, code.co_filename))
+    return os.getppid
+def one(): call()()
+def other(): call()()
+class Animal:
+    def speak(self): call()()
+for nth in range(20):
+    one(); other(); Animal().speak()
+    made = {'call': call}
+    exec(compile('def made_%d(): call()()' % (nth % 3), 'made %d' % nth, 'exec'), made)
+    made['made_%d' % (nth % 3)]()
+";
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_python_have_the_names_that_it_writes_down_with_times() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("a.py"), PYTHON).unwrap();
+    let all = interpreters().into_iter();
+    // Those before have only the list without times.
+    let all = all.filter(|interpreter| minor(interpreter).is_some_and(|minor| minor >= 13));
+    let mut tried = 0;
+    for interpreter in all {
+        for has_log in [true, false] {
+            let mut tool = run(&["--unwind", "dwarf"]);
+            tool.args(if has_log {
+                &["--force", "--log"][..]
+            } else {
+                &["-o"]
+            });
+            tool.arg(at("made")).arg("--").arg(&interpreter);
+            tool.args(["-X", "perf_jit"])
+                .arg(at("a.py"))
+                .arg(at("notes"));
+            command::text(&mut tool).unwrap();
+            let lines = if has_log {
+                read(&at("made"))
+            } else {
+                fs::read_to_string(at("made")).unwrap()
+            };
+            let calls = lines.lines().filter_map(|line| {
+                let event: serde_json::Value = serde_json::from_str(line).ok()?;
+                (event["type"] == "linux_trace_syscall_enter").then_some(event)
+            });
+            let calls: Vec<_> = calls.collect();
+            let found = calls.iter().map(|call| {
+                let frames = call["stack"].as_array().unwrap();
+                let mut names = frames.iter().filter_map(|frame| frame["symbol"].as_str());
+                names.find(|name| name.starts_with("py::")).unwrap_or("?")
+            });
+            let said = fs::read_to_string(at("notes")).unwrap();
+            // A script that runs the interpreter may have made calls before.
+            let pairs: Vec<_> = said.lines().rev().zip(found.rev()).collect();
+            assert_eq!(pairs.len(), 80);
+            for (said, found) in &pairs {
+                assert!(
+                    found == said || (*found == "?" && !has_log),
+                    "{said} {found}"
+                );
+            }
+            // It is in no folder of its own.
+            let _ = fs::remove_file(format!("/tmp/jit-{}.dump", calls[79]["pid"]));
+            tried += 1;
+        }
+    }
+    assert!(tried > 0, "CPython 3.13 or later is needed: TRACER_PYTHONS");
+}
+
 #[test]
 #[ignore = "loads eBPF"]
 fn generated_code_has_the_names_that_its_program_has_listed_then() {
@@ -276,54 +427,6 @@ fn generated_code_has_the_names_that_its_program_has_listed_then() {
             assert!(is_named, "{has_log} {named}: {found:?}");
         }
     }
-}
-
-#[test]
-#[ignore = "loads eBPF"]
-fn an_interpreter_that_tells_nothing_has_the_functions_that_it_consists_of() {
-    if missing_right().is_some() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let shown = folder.path().join("shown");
-    let mut tool = run(&["--unwind", "dwarf"]);
-    tool.arg("-o")
-        .arg(&shown)
-        .args(["--", "/usr/bin/perl", "-e"]);
-    let script = "sub inner { getppid() } sub outer { inner() } outer() for 1..3";
-    command::text(tool.arg(script)).unwrap();
-    let mut nm = Command::new("nm");
-    let exported = command::text(nm.args(["-D", "--defined-only", "/usr/bin/perl"])).unwrap();
-    let exported: Vec<&str> = exported
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2))
-        .collect();
-    let lines = fs::read_to_string(&shown).unwrap();
-    let mut calls = 0;
-    for line in lines.lines() {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap();
-        if event["type"] != "linux_trace_syscall_enter" {
-            continue;
-        }
-        let frames = event["stack"].as_array().unwrap();
-        let own = frames.iter().filter(|frame| {
-            let module = frame["module"].as_str().unwrap_or_default();
-            module.starts_with("/usr/bin/perl")
-        });
-        let names: Vec<_> = own.map(|frame| frame["symbol"].as_str().unwrap()).collect();
-        // The call, what goes from one to the next, and the program.
-        assert_eq!(
-            (names[0], *names.last().unwrap()),
-            ("Perl_pp_getppid", "_start")
-        );
-        assert!(names.len() > 3, "{names:?}");
-        let are_own = names
-            .iter()
-            .all(|name| exported.contains(name) || *name == "_start");
-        assert!(are_own, "{names:?}");
-        calls += 1;
-    }
-    assert_eq!(calls, 3);
 }
 
 #[test]
@@ -405,21 +508,94 @@ fn frames_without_files(lines: &str) -> Vec<(u64, Option<String>)> {
     .collect()
 }
 
-/// Compares the frames with those that perf has named; returns how many have each name.
+/// Compares the frames with those that perf has named; returns how many have each name. One that
+/// the program had not listed `then` may have none.
 fn compare_with_perf(
     frames: &[(u64, Option<String>)],
     theirs: &HashMap<u64, String>,
+    then: &[(u64, u64, String)],
 ) -> BTreeMap<String, usize> {
     let mut named = BTreeMap::new();
     for (ip, name) in frames {
         let Some(of_perf) = theirs.get(ip) else {
             continue;
         };
+        let is_here = |(start, bytes, _): &(u64, u64, String)| (*start..start + bytes).contains(ip);
+        if name.is_none() && !then.iter().any(is_here) {
+            continue;
+        }
         let name = name.as_deref().unwrap_or("[unknown]");
         assert_eq!(name, of_perf, "{ip:#x}");
         *named.entry(name.to_owned()).or_insert(0) += 1;
     }
     named
+}
+
+/// Starts a program that says when it is ready.
+fn ready(mut program: Command) -> Child {
+    program.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = program.spawn().unwrap();
+    let mut said = String::new();
+    let mut output = BufReader::new(program.stdout.take().unwrap());
+    output.read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
+    program
+}
+
+/// Samples a program, which ends by a line then, by perf and by the tool, live and into a log, and
+/// compares the names of its code address by address: these functions are among them.
+fn compare_beside_perf(folder: &Path, mut program: Child, functions: [&str; 3]) {
+    let at = |name: &str| folder.join(name);
+    let pid = program.id().to_string();
+    let record = |by: &mut Command| command::text(by);
+    let list = format!("/tmp/perf-{pid}.map");
+    let outcome = (|| {
+        fs::copy(&list, at("then"))?;
+        // One after the other: each samples by the same clock.
+        let mut perf = perf_record();
+        perf.env("HOME", folder)
+            .args(["-g", "-e", "cpu-clock", "-F", "999"]);
+        perf.args(["-p", &pid, "-o"]).arg(at("data"));
+        record(perf.args(["--", "sleep", "1"]))?;
+        for to in ["-o", "--log"] {
+            let mut tool = Command::new(dist::tracer_user().unwrap());
+            tool.args(["attach", "--format", "json", "--duration", "2s"]);
+            tool.args(["--sample", "499", "--stack", "user"]);
+            tool.args(["--stack-for", "none", to]);
+            record(tool.arg(at(to)).args(["-p", &pid]))?;
+        }
+        anyhow::Ok(())
+    })();
+    program.stdin.take().unwrap().write_all(b"\n").unwrap();
+    program.wait().unwrap();
+    outcome.unwrap();
+    // It has written all of its list by now.
+    let mut perf = Command::new("perf");
+    perf.env("HOME", folder)
+        .args(["script", "-F", "ip,sym,dso", "-i"]);
+    let script = record(perf.arg(at("data"))).unwrap();
+    let dso = format!(" ({list})");
+    let of_list = script
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(&dso));
+    let theirs: HashMap<u64, String> = of_list
+        .map(|line| {
+            let (ip, name) = line.split_once(' ').unwrap();
+            (u64::from_str_radix(ip, 16).unwrap(), name.to_owned())
+        })
+        .collect();
+    let then = listed(at("then").to_str().unwrap());
+    for (to, lines) in [
+        ("-o", fs::read_to_string(at("-o")).unwrap()),
+        ("--log", read(&at("--log"))),
+    ] {
+        let named = compare_with_perf(&frames_without_files(&lines), &theirs, &then);
+        for function in functions {
+            let of_it = named.iter().filter(|(name, _)| name.starts_with(function));
+            let count: usize = of_it.map(|(_, count)| count).sum();
+            assert!(count > 10, "{to} {function}: {named:?}");
+        }
+    }
 }
 
 #[test]
@@ -429,68 +605,50 @@ fn functions_of_java_have_the_names_that_perf_gives_them() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let mut program = java(folder.path(), 60_000);
-    program.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut program = program.spawn().unwrap();
-    let mut said = String::new();
-    let mut output = BufReader::new(program.stdout.take().unwrap());
-    output.read_line(&mut said).unwrap();
-    assert_eq!(said, "ready\n");
-    let pid = program.id().to_string();
-    let record = |by: &mut Command| command::text(by);
-    let outcome = (|| {
-        let mut jcmd = Command::new("jcmd");
-        record(jcmd.args([&pid, "Compiler.perfmap"]))?;
-        // One after the other: each samples by the same clock.
-        let mut perf = perf_record();
-        perf.env("HOME", folder.path())
-            .args(["-g", "-e", "cpu-clock", "-F", "999"]);
-        perf.args(["-p", &pid, "-o"]).arg(at("data"));
-        record(perf.args(["--", "sleep", "1"]))?;
-        for to in ["-o", "--log"] {
-            let mut tool = Command::new(dist::tracer_user().unwrap());
-            tool.args([
-                "attach",
-                "--format",
-                "json",
-                "--duration",
-                "2s",
-                "--sample",
-                "499",
-            ]);
-            tool.args(["--stack", "user", "--stack-for", "none"]);
-            record(tool.arg(to).arg(at(to)).args(["-p", &pid]))?;
-        }
-        let mut perf = Command::new("perf");
-        perf.env("HOME", folder.path())
-            .args(["script", "-F", "ip,sym,dso", "-i"]);
-        record(perf.arg(at("data")))
-    })();
-    program.stdin.take().unwrap().write_all(b"\n").unwrap();
-    program.wait().unwrap();
-    let script = outcome.unwrap();
-    let map = format!(" (/tmp/perf-{pid}.map)");
-    let of_map = script
-        .lines()
-        .filter_map(|line| line.trim().strip_suffix(&map));
-    let theirs: HashMap<u64, String> = of_map
-        .map(|line| {
-            let (ip, name) = line.split_once(' ').unwrap();
-            (u64::from_str_radix(ip, 16).unwrap(), name.to_owned())
-        })
-        .collect();
-    for (to, lines) in [
-        ("-o", fs::read_to_string(at("-o")).unwrap()),
-        ("--log", read(&at("--log"))),
-    ] {
-        let named = compare_with_perf(&frames_without_files(&lines), &theirs);
-        // A function that is not compiled is run by the interpreter, which is its name then.
-        for name in ["long Hot.inner(int)", "long Hot.outer(int)", "Interpreter"] {
-            let count = named.get(name).copied().unwrap_or(0);
-            assert!(count > 10, "{to} {name}: {named:?}");
-        }
+    let program = ready(java(folder.path(), 60_000));
+    let mut jcmd = Command::new("jcmd");
+    command::text(jcmd.args([&program.id().to_string(), "Compiler.perfmap"])).unwrap();
+    // A function that is not compiled is run by the interpreter, which is its name then.
+    let functions = ["long Hot.inner(int)", "long Hot.outer(int)", "Interpreter"];
+    compare_beside_perf(folder.path(), program, functions);
+}
+
+/// Script that is busy in functions that are compiled, one of them by the compiler that works at
+/// once, until it reads something. What it has listed is written once that fills a buffer: until
+/// then it makes functions.
+const HOT_LISTED: &str = "
+    const fs = require('fs');
+    function hotInner(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s; }
+    function hotOuter(n) { return hotInner(n) + 1; }
+    function baseline() { let t = 0; for (let i = 0; i < 50; i++) t += hotOuter(20000); return t; }
+    %NeverOptimizeFunction(baseline);
+    let t = 0;
+    for (let i = 0; i < 50; i++) t += baseline();
+    const size = () => fs.statSync(`/tmp/perf-${process.pid}.map`).size;
+    const before = size();
+    for (let i = 0; size() === before; i++) new Function(`return ${i}`)();
+    console.log('ready');
+    const input = fs.openSync('/dev/stdin', fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+    const isOver = () => { try { return fs.readSync(input, Buffer.alloc(1)) >= 0; } catch { return false; } };
+    while (!isOver()) t += baseline();";
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_node_have_the_names_that_perf_gives_them() {
+    if missing_right().is_some() {
+        return;
     }
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("a.js");
+    fs::write(&script, HOT_LISTED).unwrap();
+    let mut node = Command::new("node");
+    node.arg("--perf-basic-prof").args(NODE);
+    node.arg("--allow-natives-syntax");
+    // What compiles better, what compiles at once, and what is interpreted.
+    let functions = ["JS:*hotInner ", "JS:^baseline ", "JS:~"];
+    // It writes a log of its own where it is.
+    node.arg(&script).current_dir(folder.path());
+    compare_beside_perf(folder.path(), ready(node), functions);
 }
 
 #[test]
@@ -528,57 +686,4 @@ fn functions_of_java_that_ends_first_have_the_names_of_its_list() {
         let count = named.get(name).copied().unwrap_or(0);
         assert!(count > 10, "{name}: {named:?}");
     }
-}
-
-/// A script in Ruby, and one in PHP, each with functions in lines of their own.
-const RUBY: &str = "def inner\n  Process.ppid\nend\n3.times { inner }\n";
-const PHP: &str = "<?php\nfunction inner() { return 1; }\nfunction outer() {\n  return inner();\n}\nfor ($i = 0; $i < 3; $i++)\n  outer();\n";
-
-#[test]
-#[ignore = "loads eBPF"]
-fn functions_of_ruby_and_php_are_those_that_their_static_probes_name() {
-    if missing_right().is_some() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let called = |probe: &str, words: &[&str], script: &str| -> Vec<String> {
-        fs::write(at("script"), script).unwrap();
-        let mut tool = Command::new(dist::tracer_user().unwrap());
-        tool.args([
-            "run", "--events", "probe", "--format", "json", "--usdt", probe, "-o",
-        ]);
-        tool.arg(at("shown")).args(["--ring-size", "64M", "--"]);
-        tool.args(words).arg(at("script"));
-        // Otherwise PHP has its probes and passes none.
-        command::text(tool.env("USE_ZEND_DTRACE", "1")).unwrap();
-        let shown = fs::read_to_string(at("shown")).unwrap();
-        let events = shown
-            .lines()
-            .map(|line| -> serde_json::Value { serde_json::from_str(line).unwrap() });
-        let script = at("script");
-        let file = script.to_str().unwrap();
-        let words = |event: serde_json::Value| {
-            let field = |name: &str| event["data"][name].clone();
-            let all = ["arg0", "arg1", "arg2", "arg3"].map(field);
-            let all = all.map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned));
-            all.contains(&file.to_owned())
-                .then(|| all.join(" ").replace(file, "script"))
-        };
-        events.filter_map(words).collect()
-    };
-    let of_ruby = called(
-        "ruby:cmethod__entry(str, str, str, int)",
-        &["ruby", "--disable-gems"],
-        RUBY,
-    );
-    let of_ruby: Vec<_> = of_ruby
-        .iter()
-        .filter(|call| call.contains("ppid"))
-        .collect();
-    assert_eq!(of_ruby, vec!["Process ppid script 2"; 3]);
-    let of_php = called("php:function__entry(str, str, int, str)", &["php"], PHP);
-    // Each with the line of the first thing that it does.
-    let each = ["outer script 4 ", "inner script 2 "];
-    assert_eq!(of_php, [&["main script 6 "][..], &each.repeat(3)].concat());
 }

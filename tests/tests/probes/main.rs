@@ -2,6 +2,7 @@
 
 mod debug_server;
 mod inlined;
+mod interpreters;
 mod listed_code;
 mod names_by_time;
 mod probe_types;

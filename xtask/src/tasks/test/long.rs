@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 70] = [
+pub const TESTS: [&str; 74] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -40,9 +40,13 @@ pub const TESTS: [&str; 70] = [
     "functions_of_a_stripped_program_are_those_of_its_twin",
     "functions_of_java_have_the_names_that_perf_gives_them",
     "functions_of_java_that_ends_first_have_the_names_of_its_list",
+    "functions_of_node_have_the_names_that_perf_gives_them",
+    "functions_of_python_have_the_names_that_it_writes_down_with_times",
     "functions_of_ruby_and_php_are_those_that_their_static_probes_name",
+    "functions_that_node_writes_down_call_each_other_as_perf_says",
     "in_pid_namespaces_stacks_are_those_of_their_threads",
     "lines_of_a_stripped_program_are_those_that_go_says",
+    "lua_has_the_functions_that_it_exports_and_others_have_no_name",
     "many_short_processes_are_named_with_their_names",
     "many_small_files_are_named_with_their_size",
     "no_answer_is_longer_than_its_budget_and_each_is_the_same_twice",
