@@ -64,6 +64,19 @@ pub fn trace_processor(trace: &Path, queries: &[&str]) -> anyhow::Result<Vec<Vec
     answers.into_iter().map(rows).collect()
 }
 
+/// Returns the stacks of a process as `py-spy` shows them, those of C with those of Python.
+///
+/// # Errors
+///
+/// It is missing, or fails.
+pub fn py_spy(pid: i32) -> anyhow::Result<String> {
+    let program = interpreter()?.with_file_name("py-spy");
+    ensure!(program.exists(), "no {}; {REMEDY}", program.display());
+    let pid = pid.to_string();
+    let output = succeeded(Command::new(program).args(["dump", "--native", "--pid", &pid]))?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// The modules of a report's page.
 #[must_use]
 pub fn page_modules() -> PathBuf {

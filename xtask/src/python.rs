@@ -23,6 +23,8 @@ const TO_TEST: &[&str] = &[
     "jsonschema==4.26.0",
     // A client of the Model Context Protocol.
     "mcp==2.3.0",
+    // Shows stacks of C and Python.
+    "py-spy==0.4.1",
 ];
 
 /// Packages of ROS 2, which are made for [`OF_ROS`].

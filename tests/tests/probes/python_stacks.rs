@@ -8,13 +8,14 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 use tests::command;
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::Tracer;
-use tests::{dist, is_whole};
+use tests::{dist, is_whole, tools};
 
 /// Frames that are recorded of a thread at most.
 const MOST: usize = 64;
@@ -335,6 +336,100 @@ fn frames_stand_where_the_interpreter_runs_them_also_in_a_log() {
         assert_ne!(frames.last().unwrap()["module"], "[python]", "{names:?}");
     }
     assert!(inside > 3, "{inside}");
+}
+
+/// Script that waits in a function of Python that a function of C has called, which another one of
+/// Python calls.
+const CALLED_BACK: &str = "import ctypes, sys, time
+libc = ctypes.CDLL(None)
+Compare = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+def compare(one, other):
+    time.sleep(0.3)
+    return 0
+def outer():
+    libc.qsort((ctypes.c_int * 2)(), 2, 4, Compare(compare))
+class Animal:
+    def speak(self):
+        outer()
+print('ready', flush=True)
+while True:
+    Animal().speak()
+";
+
+fn last_part(path: &str, by: char) -> &str {
+    path.rsplit(by).next().unwrap()
+}
+
+/// Returns the frames that `py-spy` shows: the function of Python with its line, or the file of one
+/// of C, with its address where that is shown.
+fn frames_of_py_spy(dump: &str) -> Vec<(String, Option<u64>)> {
+    let lines = dump.lines().filter_map(|line| line.strip_prefix("    "));
+    let frames = lines.map(|line| {
+        let (name, place) = line.strip_suffix(')').unwrap().rsplit_once(" (").unwrap();
+        if place.contains(':') {
+            return (line.to_owned(), None);
+        }
+        let address = name.strip_prefix("0x");
+        let address = address.map(|digits| u64::from_str_radix(digits, 16).unwrap());
+        (place.to_owned(), address)
+    });
+    frames.collect()
+}
+
+/// Returns the frames of a stack, without the interpreter's own functions, as those of `py-spy`.
+fn frames_beside_py_spy(call: &Value) -> Vec<(String, u64)> {
+    let frames = call["stack"].as_array().unwrap().iter();
+    let frames = frames.map(|frame| {
+        let word = |name: &str| frame[name].as_str().unwrap_or_default();
+        let what = if word("module") == "[python]" {
+            let (name, file) = (last_part(word("symbol"), '.'), last_part(word("file"), '/'));
+            format!("{name} ({file}:{})", frame["line"])
+        } else {
+            last_part(word("module"), '/').to_owned()
+        };
+        (what, frame["ip"].as_u64().unwrap())
+    });
+    let frames = frames.filter(|(what, _)| !what.starts_with("python3"));
+    frames.collect()
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_c_and_of_python_are_among_each_other_as_py_spy_shows_them() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("a.py");
+    fs::write(&script, CALLED_BACK).unwrap();
+    let mut program = Command::new(OF_DISTRIBUTION);
+    let (target, _) = Target::start(program.arg(&script)).unwrap();
+    let dump = tests::wait_until("it waits", Duration::from_secs(30), || {
+        let dump = tools::py_spy(target.pid())?;
+        Ok(dump.contains("    clock_nanosleep").then_some(dump))
+    });
+    let theirs = frames_of_py_spy(&dump.unwrap());
+    let mut tool = Command::new(dist::tracer_user().unwrap());
+    tool.args(["attach", "--format", "json", "--duration", "2s", "--events"]);
+    tool.args(["syscall-enter", "--syscalls", "clock_nanosleep", "--stack"]);
+    tool.args(["user,python", "--unwind", "dwarf,32K", "-p"]);
+    let lines = command::text(tool.arg(target.pid().to_string())).unwrap();
+    let calls = lines.lines().filter_map(|line| {
+        let event: Value = serde_json::from_str(line).ok()?;
+        (event["type"] == "linux_trace_syscall_enter").then_some(event)
+    });
+    let mut count = 0;
+    for call in calls {
+        let ours = frames_beside_py_spy(&call);
+        // They leave out what comes before the program's own first function.
+        assert!(ours.len() >= theirs.len(), "{theirs:?} {ours:?}");
+        for ((what, address), (our_what, our_address)) in theirs.iter().zip(&ours) {
+            let is_there = address.is_none_or(|address| address == *our_address);
+            assert!(what == our_what && is_there, "{theirs:?} {ours:?}");
+        }
+        count += 1;
+    }
+    assert!(count > 2 && theirs.len() > 12, "{count} {theirs:?}");
 }
 
 #[test]

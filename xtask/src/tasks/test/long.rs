@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 74] = [
+pub const TESTS: [&str; 75] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -38,6 +38,7 @@ pub const TESTS: [&str; 74] = [
     "every_interval_of_many_threads_has_its_cpu_and_the_thread_it_names",
     "files_whose_closing_waits_hold_no_other_client_up",
     "functions_of_a_stripped_program_are_those_of_its_twin",
+    "functions_of_c_and_of_python_are_among_each_other_as_py_spy_shows_them",
     "functions_of_java_have_the_names_that_perf_gives_them",
     "functions_of_java_that_ends_first_have_the_names_of_its_list",
     "functions_of_node_have_the_names_that_perf_gives_them",
