@@ -13,6 +13,7 @@ async function main([folder, file]) {
     const { decode } = await module("decode.js");
     const { Model } = await module("rows.js");
     const { STATES } = await module("slices.js");
+    const { layOutRows } = await module("draw.js");
     const html = fs.readFileSync(file, "utf8");
     const [, data] = /<script type="text\/plain" id="data">([^<]*)<\/script>/.exec(html);
     const { header, columns, words } = await decode(data);
@@ -43,6 +44,13 @@ async function main([folder, file]) {
             cpu, used_ns: Array.from({ length: runs.count }, (_, index) => runs.to[index] - runs.from[index]).reduce((a, b) => a + b, 0) })),
         spans: Array.from({ length: spans.count }, (_, index) => ({
             kind: header.kinds[spans.kind[index]], ns: spans.to[index] - spans.from[index] })),
+        nodes: model.nodes.map(({ label, levels, marks }) => ({
+            label,
+            callbacks: levels.flatMap((slices) => Array.from({ length: slices.count }, (_, index) => [
+                header.kinds[slices.what[index]], slices.from[index], slices.to[index]])),
+            messages: Array.from({ length: marks.count }, (_, index) => header.types[marks.type[index]][0]),
+        })),
+        lanes: layOutRows(model, [], new Set()).filter((row) => row.kind === "node").map((row) => row.label),
         interrupts: [...model.interrupts].map(([name, runs]) => ({ name, count: runs.count })),
         gaps: model.gaps,
         rows: spans.count,

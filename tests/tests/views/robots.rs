@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tests::cgroup::Cgroup;
 use tests::dist::{self, Linkage};
+use tests::terminal::Terminal;
 use tests::{rights, tools};
 
 /// Names that the original exports.
@@ -130,6 +131,8 @@ fn an_executor_is_traced_and_its_callbacks_are_spans() {
     the_export_has_what_the_original_declares(folder);
     the_second_version_has_what_the_first_has(folder);
     callbacks_are_spans(folder);
+    top_has_each_callback_with_its_figures(folder, late);
+    the_page_has_a_lane_for_each_node(folder);
     late_callbacks_have_their_cause(folder, late);
 }
 
@@ -235,6 +238,163 @@ fn callbacks_are_spans(folder: &Path) {
     let chrome = fs::read_to_string(folder.join("json")).unwrap();
     let slices = chrome.matches("\"name\":\"/listener /chatter\"").count();
     assert!(u64::try_from(slices).unwrap() >= MESSAGES, "{slices}");
+}
+
+/// Returns the figures of a span in the text of `top`: how many, how many a second, and in
+/// nanoseconds p50, p99 and the longest.
+fn figures(screen: &str, span: &str) -> Option<(u64, f64, [f64; 3])> {
+    let mut lines = screen.lines();
+    let figures = lines.find_map(|line| line.strip_prefix(span)?.strip_prefix(' '))?;
+    let words: Vec<&str> = figures.split_whitespace().collect();
+    let time = |at: usize| -> Option<f64> {
+        let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+        let (_, unit) = units
+            .iter()
+            .find(|(unit, _)| words.get(at + 1) == Some(unit))?;
+        Some(words.get(at)?.parse::<f64>().ok()? * unit)
+    };
+    let (count, rate) = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?);
+    Some((count, rate, [time(2)?, time(4)?, time(6)?]))
+}
+
+/// Checks `top` by what the program counts and does: each tenth callback of the subscription waits
+/// for 20 ms of another thread's work.
+fn check_top(screen: &str, late: u64, seconds: std::ops::Range<f64>) {
+    for span in ["/listener /chatter", "/talker timer 500us"] {
+        let (count, rate, [p50, p99, longest]) =
+            figures(screen, span).unwrap_or_else(|| panic!("{span}: {screen}"));
+        assert_eq!(count, MESSAGES, "{span}: {screen}");
+        let all = seconds.clone();
+        #[expect(clippy::cast_precision_loss, reason = "a hundred")]
+        let times = [all.end, all.start].map(|seconds| MESSAGES as f64 / seconds);
+        assert!((times[0]..=times[1]).contains(&rate), "{times:?}: {screen}");
+        assert!(p50 <= p99 && p99 <= longest, "{screen}");
+        if span == "/listener /chatter" {
+            assert_eq!(late * 10, MESSAGES);
+            assert!(p50 < 20e6 && p99 >= 20e6 && longest < 2e9, "{screen}");
+        }
+    }
+}
+
+fn top_has_each_callback_with_its_figures(folder: &Path, late: u64) {
+    let screen = tool(folder, &["top", "log", "--once", "--window", "all"]);
+    // Waiting for the time between two messages, and for each late one, takes that long at least.
+    check_top(&screen, late, 0.2..60.0);
+
+    let object = json(
+        folder,
+        &[
+            "top", "log", "--once", "--window", "all", "--format", "json",
+        ],
+    );
+    let spans = object["spans"].as_array().unwrap();
+    let found = spans.iter().find(|of| of["name"] == "/listener /chatter");
+    let took = &found.unwrap()["took"];
+    assert_eq!(took["count"], MESSAGES, "{took}");
+    let total = took["total_ns"].as_u64().unwrap();
+    assert!(
+        (late * 20_000_000..60_000_000_000).contains(&total),
+        "{took}"
+    );
+}
+
+/// Returns each callback and message of a node, and how many there are.
+fn counted(node: &Value) -> BTreeMap<&str, u64> {
+    let mut counts = BTreeMap::new();
+    for callback in node["callbacks"].as_array().unwrap() {
+        *counts.entry(callback[0].as_str().unwrap()).or_default() += 1;
+    }
+    for message in node["messages"].as_array().unwrap() {
+        *counts.entry(message.as_str().unwrap()).or_default() += 1;
+    }
+    counts
+}
+
+fn the_page_has_a_lane_for_each_node(folder: &Path) {
+    tool(folder, &["report", "log", "-o", "page.html"]);
+    let page = tools::report(&folder.join("page.html")).unwrap();
+    let lanes: BTreeSet<&str> = page["lanes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lane| lane.as_str().unwrap())
+        .collect();
+    assert_eq!(lanes, BTreeSet::from(["/listener", "/talker"]));
+    let nodes = page["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), lanes.len());
+    let of = |label: &str| {
+        let node = nodes.iter().find(|node| node["label"] == label);
+        counted(node.unwrap())
+    };
+    assert_eq!(
+        of("/listener"),
+        BTreeMap::from([
+            ("/listener /chatter", MESSAGES),
+            ("ros2 taken /chatter", MESSAGES)
+        ])
+    );
+    assert_eq!(
+        of("/talker"),
+        BTreeMap::from([
+            ("/talker timer 500us", MESSAGES),
+            ("ros2 published /chatter", MESSAGES)
+        ])
+    );
+    // What a message carries is in words, though its event has another name here.
+    let threads = page["threads"].as_array().unwrap().iter();
+    let mut marks = threads.flat_map(|thread| thread["marks"].as_array().unwrap());
+    let carries = marks.find(|mark| mark[1] == "ros2 taken /chatter").unwrap();
+    let carries = carries[2].as_str().unwrap();
+    assert!(carries.contains("rmw_subscription_handle=0x"), "{carries}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn callbacks_are_watched_while_they_run() {
+    if let Some(missing) = rights::missing_right() {
+        println!("skipped: {missing}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = executor(folder.path(), "executor");
+    let preloaded = dist::folder()
+        .unwrap()
+        .join("lib/posixtrace/libtracetools.so");
+    let begins = "read go && exec env LD_PRELOAD=\"$1\" \"$0\" \"$2\" 500 late lock";
+    let mut robot = Command::new("sh")
+        .args(["-c", begins])
+        .args([&program, &preloaded])
+        .arg(MESSAGES.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let terminal = Terminal::start((200, 40), &[]).unwrap();
+    let pid = robot.id().to_string();
+    terminal
+        .command(&dist::tracer_user().unwrap(), &["top", &pid])
+        .unwrap();
+    terminal
+        .wait_for("the shell", |screen| screen.contains(&format!("sh {pid} ")))
+        .unwrap();
+    terminal.keys(&["s"]).unwrap();
+    terminal
+        .wait_for("the view of spans", |screen| screen.contains("no span has"))
+        .unwrap();
+    std::io::Write::write_all(&mut robot.stdin.take().unwrap(), b"go\n").unwrap();
+    let said = robot.wait_with_output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    let late = MESSAGES / 10;
+    assert!(
+        said.contains(&format!("taken {MESSAGES} late {late}")),
+        "{said}"
+    );
+    let screen = terminal
+        .wait_for("the end", |screen| screen.contains("the trace has ended"))
+        .unwrap();
+    check_top(&screen, late, 0.2..11.0);
+    assert!(screen.contains("slowest /"), "{screen}");
+    terminal.keys(&["q"]).unwrap();
 }
 
 /// Checks that each late callback, and no other, waited for a lock for the time that its holder

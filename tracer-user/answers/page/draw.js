@@ -11,10 +11,13 @@ import { duration } from "./words.js";
 /** @typedef {import("./rows.js").ThreadRow} ThreadRow */
 
 /** How high rows are, in pixels of the page. */
-const HEIGHTS = { heading: 22, group: 18, state: 18, spans: 15, calls: 11, marks: 11, faults: 9, cpu: 14, irq: 10 };
+const HEIGHTS = { heading: 22, group: 18, state: 18, spans: 15, calls: 11, marks: 11, faults: 9, cpu: 14, irq: 10, node: 15, messages: 9 };
 
 /** More CPUs than these are closed at first. */
 const OPEN_CPUS = 16;
+
+/** More nodes of robots than these are closed at first. */
+const OPEN_NODES = 40;
 
 /** How wide a letter is, at most, nearly always. */
 const LETTER = 6.2;
@@ -25,7 +28,7 @@ export const RULER = 24;
 /**
  * A row of the timeline.
  * @typedef {object} Row
- * @property {"heading" | "group" | "state" | "spans" | "calls" | "marks" | "faults" | "cpu" | "irq"} kind
+ * @property {"heading" | "group" | "state" | "spans" | "calls" | "marks" | "faults" | "cpu" | "irq" | "node" | "messages"} kind
  * @property {string} label
  * @property {string} whole the label with what those beside it begin with too
  * @property {number} top
@@ -36,6 +39,7 @@ export const RULER = 24;
  * @property {ThreadRow[]} members the threads that share the row
  * @property {Slices | undefined} slices
  * @property {number} level
+ * @property {number} node the index of the robots' node, or -1
  */
 
 /**
@@ -52,7 +56,7 @@ export function layOutRows(model, nodes, turned) {
     /** @param {Row["kind"]} kind @param {string} label @param {Partial<Row>} more */
     const push = (kind, label, more) => {
         const height = HEIGHTS[kind];
-        rows.push({ kind, label, whole: label.trim(), top, height, thread: -1, group: "", isOpen: false, members: [], slices: undefined, level: 0, ...more });
+        rows.push({ kind, label, whole: label.trim(), top, height, thread: -1, group: "", isOpen: false, members: [], slices: undefined, level: 0, node: -1, ...more });
         top += height + (kind === "heading" ? 0 : 2);
     };
     if (model.cpus.size > 0 || model.interrupts.size > 0) {
@@ -67,6 +71,7 @@ export function layOutRows(model, nodes, turned) {
             }
         }
     }
+    pushLanes(push, model, turned);
     /** @param {Node} node @param {number} beginning how much of its label the others below a heading have too */
     const pushNode = (node, beginning) => {
         const isOpen = node.isOpen !== turned.has(node.group);
@@ -94,6 +99,28 @@ export function layOutRows(model, nodes, turned) {
         pushNode(node, 0);
     }
     return rows;
+}
+
+/**
+ * A lane for each node of robots.
+ * @param {(kind: Row["kind"], label: string, more: Partial<Row>) => void} push @param {Model} model @param {Set<string>} turned
+ */
+function pushLanes(push, model, turned) {
+    const { nodes } = model;
+    if (nodes.length === 0) {
+        return;
+    }
+    const isOpen = (nodes.length <= OPEN_NODES) !== turned.has("nodes");
+    push("heading", nodes.length === 1 ? "1 node" : `${nodes.length} nodes`, { group: "nodes", isOpen });
+    for (const [node, { label, levels, marks }] of isOpen ? nodes.entries() : []) {
+        // One that does nothing has a lane too.
+        for (let level = 0; level < Math.max(levels.length, 1); level++) {
+            push("node", level === 0 ? label : "", { node, slices: levels[level], level });
+        }
+        if (marks.count > 0) {
+            push("messages", "  messages", { node });
+        }
+    }
 }
 
 /**

@@ -12,18 +12,53 @@ import { tableElement, tables } from "./tables.js";
 /** @typedef {import("./details.js").Selection} Selection */
 /** @typedef {import("./draw.js").Row} Row */
 
+/**
+ * A span, as its thread has it.
+ * @param {import("./rows.js").Model} model @param {number} span @returns {Selection | null}
+ */
+function spanOf({ spans, threads }, span) {
+    const thread = spans.thread[span];
+    const [from, to] = [spans.from[span], spans.to[span]];
+    for (const [level, of] of threads[thread].spans.entries()) {
+        const index = of.indexOf(span);
+        if (index >= 0) {
+            return { kind: "spans", thread, index, level, from, to, label: "" };
+        }
+    }
+    return null;
+}
+
+/**
+ * An event of a thread at a time.
+ * @param {import("./rows.js").Model} model @param {number} thread @param {number} at @param {number} type
+ * @returns {Selection | null}
+ */
+function markOf({ threads }, thread, at, type) {
+    const { marks } = threads[thread];
+    for (let index = firstAfter(marks.at, at) - 1; index >= 0 && marks.at[index] === at; index--) {
+        if (marks.type[index] === type) {
+            return { kind: "marks", thread, index, level: 0, from: at, to: at, label: "" };
+        }
+    }
+    return null;
+}
+
 /** What is at a time of a row. @param {Page} page @param {Row} row @param {number} at @returns {Selection | null} */
 export function findAt(page, row, at) {
     const near = (3 / page.width) * page.view.ns;
     const of = { thread: row.thread, level: row.level, label: row.label };
-    if (row.kind === "marks" || row.kind === "faults") {
-        const marks = page.model.threads[row.thread][row.kind];
+    if (row.kind === "marks" || row.kind === "faults" || row.kind === "messages") {
+        const marks = row.kind === "messages" ? page.model.nodes[row.node].marks : page.model.threads[row.thread][row.kind];
         let index = firstAfter(marks.at, at);
         if (index > 0 && (index === marks.count || at - marks.at[index - 1] < marks.at[index] - at)) {
             index--;
         }
         const found = marks.at[index];
-        return Math.abs(found - at) > near ? null : { ...of, kind: row.kind, index, from: found, to: found };
+        if (Math.abs(found - at) > near) {
+            return null;
+        }
+        return row.kind === "messages" ? markOf(page.model, page.model.nodes[row.node].threads[index], found, marks.type[index])
+            : { ...of, kind: row.kind, index, from: found, to: found };
     }
     const slices = row.kind === "state" ? page.model.threads[row.thread].track : row.slices;
     if (slices === undefined || row.kind === "heading" || row.kind === "group") {
@@ -38,6 +73,9 @@ export function findAt(page, row, at) {
     }
     if (index < 0) {
         return null;
+    }
+    if (row.kind === "node") {
+        return spanOf(page.model, page.model.nodes[row.node].spans[row.level][index]);
     }
     const thread = row.kind === "cpu" ? slices.what[index] : row.thread;
     return { ...of, thread, kind: row.kind, index, from: slices.from[index], to: slices.to[index] };

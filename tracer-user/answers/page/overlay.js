@@ -22,6 +22,8 @@ export function drawSliceNames(page, overlay, rows, scroll) {
     const names = {
         state: (what) => stateName(model, what),
         spans: (what) => model.header.kinds[what],
+        // Its lane has the name of the node.
+        node: (what) => model.header.kinds[what].replace(/^\S+ /, ""),
         calls: (what) => model.header.calls[what],
         cpu: (what) => model.threads[what].label,
         irq: (what) => model.header.interrupts[what][2] ?? "",
@@ -63,7 +65,7 @@ export function drawLabels(page, { context, colours, left }, rows, scroll) {
             context.fillStyle = colours.ink;
             drawText(context, `${sign}${row.label}`, 8, top + row.height / 2, page.width);
         } else {
-            const isThread = row.kind === "state" || row.kind === "group";
+            const isThread = row.kind === "state" || row.kind === "group" || row.kind === "node";
             const isSelected = page.selection !== null && row.kind === "state" && row.thread === page.selection.thread;
             context.fillStyle = isSelected ? colours.accent : isThread || row.kind === "cpu" ? colours.ink : colours.faint;
             const begin = sign !== "" ? 8 : isThread || row.kind === "cpu" || row.kind === "irq" ? 14 : 24;

@@ -356,6 +356,8 @@ export class Page {
                 painter.track(this.model.threads[row.thread].track, top, bottom);
             } else if (row.kind === "marks" || row.kind === "faults") {
                 painter.marks(this.model.threads[row.thread][row.kind].at, top, bottom, scale);
+            } else if (row.kind === "messages") {
+                painter.marks(this.model.nodes[row.node].marks.at, top, bottom, scale);
             } else if (row.slices !== undefined) {
                 painter.slicesOf(row.slices, top, bottom);
             }

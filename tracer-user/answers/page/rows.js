@@ -28,8 +28,18 @@ const DECODER = new TextDecoder();
  */
 
 /**
+ * A node of robots: its callbacks, whichever threads they run in, and its messages.
+ * @typedef {object} NodeLane
+ * @property {string} label
+ * @property {Slices[]} levels callbacks, below each other
+ * @property {Int32Array[]} spans which span each of them is
+ * @property {Marks} marks messages that it publishes and takes
+ * @property {Uint32Array} threads the thread of each of those
+ */
+
+/**
  * Puts spans below each other that overlap.
- * @param {ThreadRow} row
+ * @param {Pick<ThreadRow, "levels" | "spans">} row
  * @param {{from: Float64Array, to: Float64Array, kind: Uint32Array}} spans
  * @param {number[]} indices
  */
@@ -99,6 +109,8 @@ export class Model {
         /** What events carry. */
         this.words = words;
         this.readMarks();
+        /** Nodes of robots. */
+        this.nodes = this.readNodes();
         /** Interrupts, by kind and CPU. */
         this.interrupts = this.readInterrupts();
         /** The names of processes, and what they were started with. @type {Map<number, [string, string]>} */
@@ -231,6 +243,48 @@ export class Model {
             marks.type[to] = what;
             marks.words[to] = this.words.skip();
         }
+    }
+
+    /** @returns {NodeLane[]} */
+    readNodes() {
+        const { header, spans } = this;
+        /** @type {Array<[string, number, number[]]>} */
+        const known = header.nodes ?? [];
+        const [node, type, thread, at] = ["node", "type", "thread", "at"].map((name) => this.column(`message.${name}`));
+        const counts = new Uint32Array(known.length);
+        for (let index = 0; index < node.count; index++) {
+            counts[node.next()]++;
+        }
+        node.rewind();
+        const names = known.map(([name]) => name);
+        const lanes = known.map(([name, pid], index) => ({
+            label: names.indexOf(name) === names.lastIndexOf(name) ? name : `${name} of ${pid}`,
+            levels: [],
+            spans: [],
+            marks: new Marks(counts[index]),
+            threads: new Uint32Array(counts[index]),
+        }));
+        let now = 0;
+        for (let index = 0; index < node.count; index++) {
+            const { marks, threads } = lanes[node.next()];
+            now += at.nextSigned();
+            const to = marks.count++;
+            marks.at[to] = now;
+            marks.type[to] = type.next();
+            threads[to] = thread.next();
+        }
+        /** Which lane a callback is in, by its process and its kind. @type {Map<string, number>} */
+        const laneOf = new Map(known.flatMap(([, pid, kinds], lane) => kinds.map((kind) => [`${pid}/${kind}`, lane])));
+        /** @type {number[][]} */
+        const within = known.map(() => []);
+        for (let index = 0; laneOf.size > 0 && index < spans.count; index++) {
+            const lane = laneOf.get(`${this.threads[spans.thread[index]].pid}/${spans.kind[index]}`);
+            if (lane !== undefined) {
+                within[lane].push(index);
+            }
+        }
+        within.forEach((indices, lane) => layOut(lanes[lane], spans, indices));
+        return lanes;
     }
 
     readInterrupts() {

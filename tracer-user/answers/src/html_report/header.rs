@@ -1,6 +1,6 @@
 //! Header of the page: all its data but the columns.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::iter;
 
 use serde_json::{Value, json};
@@ -76,6 +76,7 @@ pub fn header(
         .iter()
         .map(|key| call_name(*key))
         .collect();
+    let nodes = nodes(rows, statistics);
     let kinds = statistics.paths.kinds().iter();
     let kinds: Vec<String> = kinds.map(|kind| harmless(&kind.name)).collect();
     let mark_types: Vec<Value> = rows
@@ -109,6 +110,7 @@ pub fn header(
         "codes": codes,
         "calls": calls,
         "kinds": kinds,
+        "nodes": nodes,
         "types": mark_types,
         "interrupts": interrupts,
         "event_names": events,
@@ -159,6 +161,27 @@ fn slowest(start: u64, statistics: &Statistics) -> Vec<Value> {
                 object.insert("took".to_owned(), took.into());
             }
             object
+        })
+        .collect()
+}
+
+/// Returns the nodes of robots: the name and process of each, and which kinds of spans are its
+/// callbacks.
+fn nodes(rows: &ReportRows, statistics: &Statistics) -> Vec<Value> {
+    let kinds = statistics.paths.kinds().iter().enumerate();
+    let kinds: HashMap<&[u8], usize> = kinds.map(|(index, kind)| (&kind.name[..], index)).collect();
+    let nodes = (0_u32..).zip(rows.nodes.entries());
+    nodes
+        .map(|(index, (pid, name))| {
+            let callbacks = rows
+                .callbacks
+                .range((index, Vec::new())..(index + 1, Vec::new()));
+            let callbacks = callbacks.filter_map(|(_, span)| kinds.get(&span[..]));
+            json!([
+                harmless(name.as_bytes()),
+                pid,
+                callbacks.collect::<Vec<_>>()
+            ])
         })
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Content of the report, gathered event by event: each interval, span, call and mark is a row in
 //! columns.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use tracer_analysis::{
@@ -20,6 +21,7 @@ use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::probe::ArgumentValues;
+use tracer_event::robots::{NodeEvent, Nodes, data_as_emitted};
 use tracer_event::self_describing::push_typed_event;
 use tracer_event::summary::Summary;
 use tracer_event::words::{push_system, push_user};
@@ -47,6 +49,7 @@ pub struct ReportContent {
     types: EventTypes,
     words: Vec<u8>,
     stacks: StacksSeen,
+    nodes: Nodes,
 }
 
 /// Rows of the report.
@@ -65,6 +68,10 @@ pub struct ReportRows {
     pub interrupts: Dictionary<Interrupt>,
     /// Types of marks.
     pub types: Dictionary<EventTypeId>,
+    /// Nodes of robots, with their processes.
+    pub nodes: Dictionary<(i32, String)>,
+    /// Callbacks that nodes have: the names of their spans.
+    pub callbacks: BTreeSet<(u32, Vec<u8>)>,
     /// Number of rows for which a dictionary had no space.
     pub left_out: u64,
     /// Number of marks whose words are not stored.
@@ -77,6 +84,7 @@ pub struct ReportRows {
     call_rows: CallRows,
     spans: Spans,
     marks: Marks,
+    messages: Messages,
     handled: Handled,
 }
 
@@ -106,6 +114,15 @@ struct Marks {
     last: u64,
 }
 
+/// Messages that nodes publish and take: each is a mark of a thread as well.
+struct Messages {
+    node: IntegerColumn,
+    event_type: IntegerColumn,
+    thread: IntegerColumn,
+    at: IntegerColumn,
+    last: u64,
+}
+
 struct Handled {
     cpu: IntegerColumn,
     key: IntegerColumn,
@@ -126,6 +143,8 @@ impl Default for ReportRows {
             calls: Dictionary::default(),
             interrupts: Dictionary::default(),
             types: Dictionary::default(),
+            nodes: Dictionary::default(),
+            callbacks: BTreeSet::new(),
             left_out: 0,
             without_words: 0,
             gaps: Vec::new(),
@@ -153,6 +172,13 @@ impl Default for ReportRows {
                 words: TextColumn::new("mark.words"),
                 last: 0,
             },
+            messages: Messages {
+                node: new("message.node"),
+                event_type: new("message.type"),
+                thread: new("message.thread"),
+                at: new("message.at"),
+                last: 0,
+            },
             handled: Handled {
                 cpu: new("irq.cpu"),
                 key: new("irq.key"),
@@ -174,6 +200,7 @@ impl ReportContent {
             types: EventTypes::default(),
             words: Vec::new(),
             stacks: StacksSeen::default(),
+            nodes: Nodes::default(),
         }
     }
 
@@ -198,7 +225,9 @@ impl ReportContent {
                 let name = self.types.name(event.header.event_type).unwrap_or_default();
                 if let Some(arguments) = ArgumentValues::parse(name, event.data) {
                     arguments.push(&mut self.words);
-                } else if let Some(typed) = Typed::parse_event(name, event.data) {
+                } else if let Some(typed) = Typed::parse_event(name, event.data)
+                    .or_else(|| data_as_emitted(name, event.data))
+                {
                     push_typed_event(&mut self.words, name, typed, Some(MOST_SHOWN));
                 } else {
                     push_user(&mut self.words, event.data, Some(MOST_SHOWN));
@@ -249,6 +278,9 @@ impl Consumer for ReportContent {
                 self.rows.without_words += 1;
             }
             self.rows.mark(event, &self.words);
+        }
+        if let Some((node, what)) = self.nodes.look(view) {
+            self.rows.of_node(event, node, what);
         }
         self.sums.go_on(event, comm, &mut self.rows);
         Ok(())
@@ -316,6 +348,40 @@ impl ReportRows {
         marks.words.push(words);
     }
 
+    /// Adds something that a node does.
+    fn of_node(&mut self, event: &Event<'_>, node: &str, what: NodeEvent<'_>) {
+        let header = event.header;
+        let Some(node) = self.nodes.index(&(header.pid, node.to_owned())) else {
+            self.left_out += 1;
+            return;
+        };
+        match what {
+            NodeEvent::Begin => {}
+            NodeEvent::Callback(span) => {
+                self.callbacks.insert((node, span.to_vec()));
+            }
+            NodeEvent::Message => {
+                let of = Thread {
+                    pid: header.pid,
+                    tid: header.tid,
+                };
+                // Those for which there was no space are counted as marks.
+                let (Some(event_type), Some(thread)) = (
+                    self.types.index(&header.event_type),
+                    self.threads.index(&of),
+                ) else {
+                    return;
+                };
+                let at = self.at(header.time);
+                let messages = &mut self.messages;
+                messages.node.push(node);
+                messages.event_type.push(event_type);
+                messages.thread.push(thread);
+                messages.at.push_signed(since(at, &mut messages.last));
+            }
+        }
+    }
+
     fn interval(&mut self, interval: &Interval) {
         if interval.state == State::Dead || interval.thread.tid == 0 {
             return;
@@ -336,7 +402,7 @@ impl ReportRows {
     /// They cannot be deflated.
     pub fn into_columns(self) -> io::Result<Vec<Deflated>> {
         let (calls, spans) = (self.call_rows, self.spans);
-        let (marks, handled) = (self.marks, self.handled);
+        let (marks, messages, handled) = (self.marks, self.messages, self.handled);
         let columns = self.intervals.into_columns().chain([
             calls.thread,
             calls.key,
@@ -351,6 +417,10 @@ impl ReportRows {
             marks.event_type,
             marks.thread,
             marks.at,
+            messages.node,
+            messages.event_type,
+            messages.thread,
+            messages.at,
             handled.cpu,
             handled.key,
             handled.to,

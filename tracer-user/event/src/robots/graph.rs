@@ -24,8 +24,8 @@ pub struct Graph {
 #[derive(Debug, Default)]
 struct Process {
     nodes: Map<String>,
-    /// Publishers and subscriptions of the middleware: their topics.
-    topics: Map<String>,
+    /// Publishers and subscriptions of the middleware: their nodes and topics.
+    topics: Map<(u64, String)>,
     /// Subscriptions and services: their nodes, and the topics or names.
     ends: Map<(u64, String)>,
     /// Objects of the C++ library: their subscriptions.
@@ -90,8 +90,30 @@ impl Graph {
     /// Returns the topic of a publisher or a subscription of the middleware.
     #[must_use]
     pub fn topic(&self, pid: i32, handle: u64) -> Option<&str> {
-        let topics = &self.processes.get(&pid)?.topics;
-        topics.get(&handle).map(String::as_str)
+        let (_, topic) = self.processes.get(&pid)?.topics.get(&handle)?;
+        Some(topic)
+    }
+
+    /// Returns the name of a node by its handle.
+    #[must_use]
+    pub fn node(&self, pid: i32, handle: u64) -> Option<&str> {
+        let nodes = &self.processes.get(&pid)?.nodes;
+        nodes.get(&handle).map(String::as_str)
+    }
+
+    /// Returns the node that has a callback.
+    #[must_use]
+    pub fn node_of_callback(&self, pid: i32, callback: u64) -> Option<&str> {
+        let process = self.processes.get(&pid)?;
+        let owner = process.callbacks.get(&callback)?;
+        self.node(pid, process.node_of(*owner)?)
+    }
+
+    /// Returns the node that has a publisher or a subscription of the middleware.
+    #[must_use]
+    pub fn node_of_topic(&self, pid: i32, handle: u64) -> Option<&str> {
+        let (node, _) = self.processes.get(&pid)?.topics.get(&handle)?;
+        self.node(pid, *node)
     }
 }
 
@@ -115,8 +137,8 @@ impl Process {
             News::Node(handle, name) => {
                 self.nodes.insert(handle, name);
             }
-            News::Publisher { rmw, topic } => {
-                self.topics.insert(rmw, topic);
+            News::Publisher { node, rmw, topic } => {
+                self.topics.insert(rmw, (node, topic));
             }
             News::Subscription {
                 handle,
@@ -124,7 +146,7 @@ impl Process {
                 rmw,
                 topic,
             } => {
-                self.topics.insert(rmw, topic.clone());
+                self.topics.insert(rmw, (node, topic.clone()));
                 self.ends.insert(handle, (node, topic));
             }
             News::Service { handle, node, name } => {
@@ -160,22 +182,32 @@ impl Process {
             .or_else(|| self.symbols.get(&callback).cloned())
     }
 
+    /// Returns the subscription or service of an owner, with its node and its topic or name.
+    fn end(&self, owner: Owner) -> Option<&(u64, String)> {
+        match owner {
+            Owner::Subscription(object) => self.ends.get(self.subscriptions.get(&object)?),
+            Owner::Service(handle) => self.ends.get(&handle),
+            Owner::Timer(_) => None,
+        }
+    }
+
+    fn node_of(&self, owner: Owner) -> Option<u64> {
+        match owner {
+            Owner::Timer(handle) => self.timers.get(&handle)?.node,
+            Owner::Subscription(_) | Owner::Service(_) => Some(self.end(owner)?.0),
+        }
+    }
+
     fn owned(&self, owner: Owner) -> Option<String> {
-        let (node, what) = match owner {
-            Owner::Subscription(object) => {
-                let (node, topic) = self.ends.get(self.subscriptions.get(&object)?)?;
-                (Some(*node), topic.clone())
-            }
-            Owner::Service(handle) => {
-                let (node, name) = self.ends.get(&handle)?;
-                (Some(*node), name.clone())
-            }
+        let what = match owner {
+            Owner::Subscription(_) | Owner::Service(_) => self.end(owner)?.1.clone(),
             Owner::Timer(handle) => {
                 let timer = self.timers.get(&handle)?;
                 let period = timer.period_ns.map_or_else(String::new, period);
-                (timer.node, format!("timer{period}"))
+                format!("timer{period}")
             }
         };
+        let node = self.node_of(owner);
         match node.and_then(|node| self.nodes.get(&node)) {
             Some(node) => Some(format!("{node} {what}")),
             // "timer" alone says nothing.
@@ -197,6 +229,7 @@ fn period(ns: i64) -> String {
 enum News {
     Node(u64, String),
     Publisher {
+        node: u64,
         rmw: u64,
         topic: String,
     },
@@ -243,6 +276,7 @@ fn news(event: &[u8], typed: Typed<'_>) -> Option<News> {
             News::Node(handle("node_handle")?, format!("{space}/{name}"))
         }
         b"rcl_publisher_init" => News::Publisher {
+            node: handle("node_handle")?,
             rmw: handle("rmw_publisher_handle")?,
             topic: text("topic_name")?,
         },
@@ -411,6 +445,10 @@ pub(super) mod tests {
         assert!(graph.learn(9, b"rclcpp_timer_link_node", typed(&link)));
         assert_eq!(graph.callback(9, 7), "/robot/listener timer 100ms");
         assert_eq!(graph.topic(9, 3), Some("/chatter"));
+        let nodes = [5, 7].map(|callback| graph.node_of_callback(9, callback));
+        assert_eq!(nodes, [Some("/robot/listener"); 2]);
+        assert_eq!(graph.node_of_topic(9, 3), Some("/robot/listener"));
+        assert_eq!(graph.node_of_callback(8, 5), None, "another process");
 
         assert_eq!(graph.callback(8, 5), "callback 0x5", "another process");
         let take = data(&[Address("message", 1)]);

@@ -12,8 +12,20 @@ use super::look::{Role, ScreenLook};
 use crate::model::{Shot, SpanRow};
 use tracer_answers::queries::words::{duration, seconds, thread};
 
-/// Width of the names of spans.
+/// Least width of the names of spans, with the space behind it.
 const LABEL: usize = 24;
+
+/// Most width of the names: those of callbacks have a node and a topic in them.
+const MOST_LABEL: usize = 64;
+
+/// Width of the figures that are always there.
+const FIGURES: usize = 9 + 3 * 10 + 1;
+
+/// Width of the number of spans, which is there where there is space.
+const COUNT: usize = 9;
+
+/// Width of the bar, and least width of the trend.
+const BAR: usize = 20;
 
 /// Number of lines that tell why.
 pub const LINES: usize = 3;
@@ -36,10 +48,16 @@ pub fn draw(
     selected: Option<usize>,
     look: ScreenLook,
 ) {
-    let (split, trend) = widths(area.width);
+    let Widths {
+        label,
+        count,
+        split,
+        trend,
+    } = widths(area.width, rows);
     let heading = format!(
-        "{:<LABEL$}{:>9}{:>10}{:>10}{:>10} {:<split$} {:<trend$}",
+        "{:<label$}{:>count$}{:>9}{:>10}{:>10}{:>10} {:<split$} {:<trend$}",
         "span",
+        if count > 0 { "count" } else { "" },
         "span/s",
         "p50",
         "p99",
@@ -52,9 +70,14 @@ pub fn draw(
     let width = usize::from(area.width);
     buffer.set_stringn(area.x, area.y, heading, width, look.style(Role::Heading));
     for (nth, (row, y)) in rows.iter().zip(area.y + 1..area.bottom()).enumerate() {
-        let name: String = row.name.chars().take(LABEL - 1).collect();
+        let number = if count > 0 {
+            row.count.to_string()
+        } else {
+            String::new()
+        };
         let text = format!(
-            "{name:<LABEL$}{:>9}{:>10}{:>10}{:>10} ",
+            "{:<label$}{number:>count$}{:>9}{:>10}{:>10}{:>10} ",
+            fitted(&row.name, label - 1),
             rate(row.count, shot.span),
             known(row.p50),
             known(row.p99),
@@ -71,10 +94,44 @@ pub fn draw(
     }
 }
 
-/// Returns the widths of the bar and of the trend.
-fn widths(all: u16) -> (u16, u16) {
-    let rest = all.saturating_sub(24 + 9 + 30 + 2);
-    (rest.min(20), rest.saturating_sub(20).min(60))
+/// Widths of columns.
+struct Widths {
+    label: usize,
+    count: usize,
+    split: u16,
+    trend: u16,
+}
+
+/// Returns the widths of the columns: the bar gives way to the names.
+fn widths(all: u16, rows: &[&SpanRow]) -> Widths {
+    let all = usize::from(all);
+    let names = rows.iter().map(|row| row.name.chars().count() + 1);
+    let wished = names.max().unwrap_or(0).clamp(LABEL, MOST_LABEL);
+    let label = wished.min(all.saturating_sub(FIGURES)).max(LABEL);
+    let rest = all.saturating_sub(label + FIGURES + 1);
+    let count = if rest >= COUNT + BAR { COUNT } else { 0 };
+    let rest = u16::try_from(rest - count).unwrap_or(0);
+    let bar = u16::try_from(BAR).unwrap_or(0);
+    Widths {
+        label,
+        count,
+        split: rest.min(bar),
+        trend: rest.saturating_sub(bar).min(60),
+    }
+}
+
+/// Returns a name in at most `width` characters. Of a longer one the end is kept, where those of
+/// one node differ.
+fn fitted(name: &str, width: usize) -> String {
+    let count = name.chars().count();
+    if count <= width {
+        return name.to_owned();
+    }
+    let front = width / 3;
+    let end = width - front - 1;
+    let front = name.chars().take(front);
+    let end = name.chars().skip(count - end);
+    front.chain(['…']).chain(end).collect()
 }
 
 fn known(ns: Option<u64>) -> String {
@@ -96,4 +153,33 @@ pub fn slowest(row: &SpanRow, lines: usize) -> Vec<String> {
     );
     let why = slowest.lines.iter().take(lines).cloned();
     std::iter::once(title).chain(why).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_callbacks_have_space_and_their_ends_are_kept() {
+        let named = |name: &str| SpanRow {
+            name: name.to_owned(),
+            ..SpanRow::default()
+        };
+        let short = named("request");
+        let of = |all| {
+            let long = named("/perception/lidar/front/filter /points/filtered");
+            let of = widths(all, &[&short, &long]);
+            (of.label, of.count, of.split, of.trend)
+        };
+        assert_eq!(of(80), (40, 0, 0, 0));
+        assert_eq!(of(120), (48, COUNT, 20, 2));
+        assert_eq!(of(320), (48, COUNT, 20, 60));
+        let usual = widths(80, &[&short]);
+        assert_eq!((usual.label, usual.count, usual.split), (24, 0, 15));
+
+        assert_eq!(fitted("/talker timer 10ms", 18), "/talker timer 10ms");
+        let shown = fitted("/perception/lidar/front /points/filtered", 20);
+        assert_eq!(shown, "/perce…ints/filtered");
+        assert_eq!(shown.chars().count(), 20);
+    }
 }
