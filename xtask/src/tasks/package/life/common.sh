@@ -49,3 +49,35 @@ traces_the_program() {
     "$@" grep -q 'alive' /tmp/trace || { "$@" cat /tmp/trace; fail "no user event was seen"; }
     "$@" rm /tmp/trace
 }
+
+# Builds a program that is linked with a libtracetools of its own, as those of ROS 2 are.
+builds_the_robot() {
+    "$@" mkdir /tmp/robot
+    "$@" gcc -Wall -Werror -DORIGINAL -shared -fPIC -Wl,-soname,libtracetools.so \
+        -o /tmp/robot/libtracetools.so /life/program.c
+    "$@" gcc -Wall -Werror -DROBOT -o /tmp/robot/robot /life/program.c \
+        -L/tmp/robot -ltracetools -Wl,-rpath,/tmp/robot
+}
+
+# That the robot is seen where the library $1 of the package is preloaded, and else is not.
+traces_the_robot() {
+    preloaded=$1
+    shift
+    "$@" test -f "$preloaded" || fail "no $preloaded"
+    "$@" tracer-user run --no-system -o /tmp/trace -- env LD_PRELOAD="$preloaded" /tmp/robot/robot
+    seen=$("$@" grep -c 'ros2:callback_start' /tmp/trace) || true
+    [ "$seen" = 10 ] || { "$@" cat /tmp/trace; fail "$seen callbacks were seen, and not 10"; }
+    "$@" rm /tmp/trace
+    "$@" tracer-user run --no-system -o /tmp/trace -- /tmp/robot/robot
+    if "$@" grep -q 'ros2:' /tmp/trace; then fail "the package is in the place of the original"; fi
+    "$@" rm /tmp/trace
+}
+
+# That the robot goes on with the original where the library $1 is gone and still asked for.
+robot_goes_on() {
+    preloaded=$1
+    shift
+    if "$@" test -e "$preloaded"; then fail "$preloaded is left"; fi
+    quietly "$@" env LD_PRELOAD="$preloaded" /tmp/robot/robot
+    "$@" rm -r /tmp/robot
+}

@@ -44,6 +44,10 @@ install_from /life/old/*.deb
 versions_are 1 "$all"
 gcc -Wall -Werror -o /tmp/program /life/program.c $(pkg-config --cflags --libs posixtrace)
 traces_the_program
+step "a program of ROS 2, with libtracetools preloaded"
+preload=/usr/lib/$(gcc -print-multiarch)/posixtrace/libtracetools.so
+builds_the_robot env
+traces_the_robot "$preload" env
 step "a static program"
 gcc -static -o /tmp/program.static /life/program.c $(pkg-config --static --cflags --libs posixtrace)
 /tmp/program.static
@@ -52,10 +56,15 @@ install_from /life/new/*.deb
 versions_are 2 "$all"
 traces_the_program
 traces_the_kernel
-step "the library cannot go while its development files are there"
+traces_the_robot "$preload" env
+step "the library cannot go while its development files, or robots, are there"
 if dpkg --remove libposixtrace0 >"$notes/said" 2>&1; then fail "it has gone"; fi
+grep -q 'libtracetools-posixtrace.* depends on libposixtrace0' "$notes/said" || {
+    cat "$notes/said"; fail "robots do not need it"
+}
 step "removed: nothing is left"
 quietly apt-get remove --yes $all
 quietly dpkg --purge $all
+robot_goes_on "$preload" env
 rm /tmp/program /tmp/program.static
 nothing_is_left / /life/before

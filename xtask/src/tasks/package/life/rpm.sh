@@ -58,14 +58,20 @@ traces_the_kernel inside
 inside sh -c 'gcc -Wall -Werror -L/usr/lib64 -o /tmp/program /life/program.c \
     $(PKG_CONFIG_PATH=/usr/lib64/pkgconfig pkg-config --cflags --libs posixtrace)'
 traces_the_program inside
+step "a program of ROS 2, with libtracetools preloaded"
+preload=/usr/lib64/posixtrace/libtracetools.so
+builds_the_robot inside
+traces_the_robot "$preload" inside
 step "upgraded, used without building anew"
 quietly rpm_there --upgrade "$root"/life/new/*.rpm
 [ "$(rpm_there --query --queryformat '%{RELEASE}' tracer-user)" = 2 ] || fail "it is not upgraded"
 traces_the_kernel inside
 traces_the_program inside
+traces_the_robot "$preload" inside
 step "the library cannot go while its development files are there"
 if rpm_there --erase libposixtrace0 >"$notes/said" 2>&1; then fail "it has gone"; fi
 step "removed: nothing is left"
 quietly rpm_there --erase tracer-user libposixtrace0 libposixtrace-devel libtracetools-posixtrace
+robot_goes_on "$preload" inside
 inside rm /tmp/program
 nothing_is_left "$root" "$root/life/before"
