@@ -3,7 +3,8 @@
  * go through a pipe. Prints what it has counted itself.
  *
  * executor MESSAGES PERIOD_US [late CAUSE]: every tenth callback of the subscription is late, by
- * CAUSE: "busy" computes, "lock" waits for another thread that has a lock. */
+ * CAUSE: "busy" computes, "lock" waits for another thread that has a lock. With WAITS in its
+ * environment it waits for a line first. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -160,6 +161,8 @@ int main(int argc, char **argv)
     if (!ros_trace_compile_status() || pipe(pipes) != 0)
         return 2;
     setvbuf(stdout, NULL, _IOLBF, 0);
+    while (getenv("WAITS") && getchar() != '\n')
+        ;
     pid_t listener = fork();
     if (listener == 0) {
         close(pipes[1]);

@@ -25,7 +25,7 @@ pub struct Graph {
 struct Process {
     nodes: Map<String>,
     /// Publishers and subscriptions of the middleware: their nodes and topics.
-    topics: Map<(u64, String)>,
+    topics: Map<(Option<u64>, String)>,
     /// Subscriptions and services: their nodes, and the topics or names.
     ends: Map<(u64, String)>,
     /// Objects of the C++ library: their subscriptions.
@@ -113,7 +113,7 @@ impl Graph {
     #[must_use]
     pub fn node_of_topic(&self, pid: i32, handle: u64) -> Option<&str> {
         let (node, _) = self.processes.get(&pid)?.topics.get(&handle)?;
-        self.node(pid, *node)
+        self.node(pid, (*node)?)
     }
 }
 
@@ -146,7 +146,7 @@ impl Process {
                 rmw,
                 topic,
             } => {
-                self.topics.insert(rmw, (node, topic.clone()));
+                self.topics.insert(rmw, (Some(node), topic.clone()));
                 self.ends.insert(handle, (node, topic));
             }
             News::Service { handle, node, name } => {
@@ -229,7 +229,7 @@ fn period(ns: i64) -> String {
 enum News {
     Node(u64, String),
     Publisher {
-        node: u64,
+        node: Option<u64>,
         rmw: u64,
         topic: String,
     },
@@ -276,7 +276,7 @@ fn news(event: &[u8], typed: Typed<'_>) -> Option<News> {
             News::Node(handle("node_handle")?, format!("{space}/{name}"))
         }
         b"rcl_publisher_init" => News::Publisher {
-            node: handle("node_handle")?,
+            node: handle("node_handle"),
             rmw: handle("rmw_publisher_handle")?,
             topic: text("topic_name")?,
         },
