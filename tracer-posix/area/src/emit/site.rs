@@ -5,15 +5,16 @@
 ///
 /// Its arguments are in the registers in which a function has them: the identifier of the type, the
 /// data, how much there is of it, and the address of the trace point. `tracer-user` asks there for
-/// stacks of user events. The instruction is one that the kernel can replace by a call (since 6.18,
-/// on x86-64), or need not execute elsewhere; its label is 47.
+/// stacks of user events. The instruction is one that the kernel need not execute elsewhere; its
+/// label is 47. It has one byte: one of five, Linux 6.18 replaces by a call of a page that a child
+/// made by `fork()` does not have, so that the child would end where it emits.
 #[cfg(target_arch = "x86_64")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! trace_point_site {
     () => {
         concat!(
-            "47: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n",
+            "47: nop\n",
             $crate::trace_point_note!("4@%edi 8@%rsi 8@%rdx 8@%rcx")
         )
     };
