@@ -1,7 +1,10 @@
-//! A program in a real terminal: tmux's.
+//! A program in a real terminal: that of tmux, or one without a screen.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -169,6 +172,56 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.tmux().arg("kill-server").output();
     }
+}
+
+/// Runs a command whose output and messages go to a terminal of this width and height, without
+/// colours. Returns what it writes there.
+///
+/// # Errors
+///
+/// There is no terminal, or the command cannot be run.
+pub fn written_to(mut command: Command, size: (u16, u16)) -> anyhow::Result<String> {
+    let (mut ours, theirs) = new_terminal(size)?;
+    command.env("NO_COLOR", "1").stdin(Stdio::null());
+    command.stdout(theirs.try_clone()?).stderr(theirs);
+    let mut child = command.spawn().context("the command cannot be run")?;
+    drop(command);
+    let mut written = Vec::new();
+    // Once its other end is closed, a terminal has an error for who reads.
+    let _ = ours.read_to_end(&mut written);
+    child.wait()?;
+    Ok(String::from_utf8(written)?.replace("\r\n", "\n"))
+}
+
+/// Returns how many rows a text without colours takes where there are so many columns.
+#[must_use]
+pub fn rows_of(text: &str, columns: u16) -> usize {
+    let rows = |line: &str| line.chars().count().div_ceil(columns.into()).max(1);
+    text.lines().map(rows).sum()
+}
+
+/// Opens a terminal: the end of the test, and that of programs.
+fn new_terminal((width, height): (u16, u16)) -> anyhow::Result<(File, OwnedFd)> {
+    let (mut ours, mut theirs) = (-1, -1);
+    let size = libc::winsize {
+        ws_row: height,
+        ws_col: width,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let (name, termios) = (std::ptr::null_mut(), std::ptr::null());
+    // SAFETY: both descriptors and the size are valid; null is allowed for the rest.
+    let made = unsafe { libc::openpty(&mut ours, &mut theirs, name, termios, &size) };
+    ensure!(
+        made == 0,
+        "no terminal: {}",
+        std::io::Error::last_os_error()
+    );
+    // SAFETY: the descriptor is new, and no other value owns it.
+    let ours = unsafe { File::from_raw_fd(ours) };
+    // SAFETY: the descriptor is new, and no other value owns it.
+    let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
+    Ok((ours, theirs))
 }
 
 fn run(command: &mut Command) -> anyhow::Result<Output> {

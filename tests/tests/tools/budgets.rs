@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use tests::log_reader::Log;
+use tests::terminal::{self, Terminal, rows_of};
 use tests::{
     dist, made, made_calls, made_ends, made_hostile, made_log, made_many, made_slices, made_stacks,
     made_storm,
@@ -137,5 +138,125 @@ fn a_budget_that_leaves_no_room_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{typed}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains("--budget"), "{said}");
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Commands whose text fits the screen of a terminal.
+const ON_A_SCREEN: [&[&str]; 6] = [
+    &["explain"],
+    &["stat"],
+    &["why", "--whole"],
+    &["compare"],
+    &["info"],
+    &["read"],
+];
+
+/// Logs whose answers are larger than a screen, and smaller.
+const CUT_ON_A_SCREEN: [&str; 4] = ["calls", "each type", "hostile", "slices"];
+
+/// Returns the command about a log, as it is typed.
+fn typed(command: &[&str], log: &Path) -> Vec<String> {
+    let log = log.to_str().unwrap();
+    let logs = if command.first() == Some(&"compare") {
+        2
+    } else {
+        1
+    };
+    let words = command.iter().copied().chain(vec![log; logs]);
+    words.map(str::to_owned).collect()
+}
+
+/// Returns what a command writes to a terminal, answer and messages.
+fn on_a_terminal(words: &[String], size: (u16, u16)) -> String {
+    let mut command = Command::new(dist::tracer_user().unwrap());
+    command.args(words);
+    terminal::written_to(command, size).unwrap()
+}
+
+#[test]
+fn on_a_terminal_an_answer_fits_the_screen_and_says_what_shows_the_rest() {
+    let mut cut = 0;
+    let logs = LOGS
+        .iter()
+        .filter(|(name, _)| CUT_ON_A_SCREEN.contains(name));
+    for (name, write) in logs {
+        let log = Log::written_by(*write).unwrap();
+        for command in ON_A_SCREEN {
+            let words = typed(command, &log.path());
+            let mut piped = Command::new(dist::tracer_user().unwrap());
+            let piped = piped.args(&words).output().unwrap();
+            let (answer, messages) = (text(piped.stdout), text(piped.stderr));
+            let whole = format!("{answer}{messages}");
+            assert!(!whole.contains("left out; all:"), "{whole}");
+            for (columns, rows) in [(80, 24), (100, 50)] {
+                let shown = on_a_terminal(&words, (columns, rows));
+                let what = format!("{command:?} of {name} in {rows} rows: {shown}");
+                // The prompt of a shell has room below.
+                assert!(rows_of(&shown, columns) < usize::from(rows), "{what}");
+                assert_eq!(shown, on_a_terminal(&words, (columns, rows)), "{what}");
+                let said = shown
+                    .lines()
+                    .find(|line| line.contains(" are left out; all: "));
+                let is_read = command == ["read"];
+                let Some(said) = said else {
+                    // Long lines of events are shortened.
+                    let has_all = shown == whole || shown == format!("{messages}{answer}");
+                    assert!(is_read || has_all, "{what}");
+                    let lines = whole.lines().count();
+                    assert_eq!(shown.lines().count(), lines, "{what}");
+                    continue;
+                };
+                cut += 1;
+                assert!(rows_of(&whole, columns) + 2 > usize::from(rows), "{what}");
+                let rest = format!("all: tracer-user {} | less", words.join(" "));
+                assert!(said.ends_with(&rest), "{what}");
+                if is_read {
+                    continue;
+                }
+                // Each line that is not shown is counted.
+                let kept = shown
+                    .lines()
+                    .filter(|line| answer.lines().any(|of| of == *line));
+                let (kept, lines) = (kept.count(), answer.lines().count());
+                let counted = format!("truncated: {} of {lines} lines ", lines - kept);
+                assert!(said.starts_with(&counted), "{what}");
+            }
+        }
+    }
+    assert!(cut > 10, "{cut}");
+}
+
+#[test]
+fn a_real_terminal_shows_an_answer_from_its_first_line_to_its_last() {
+    let log = Log::written_by(made_hostile::write).unwrap();
+    let terminal = Terminal::start((80, 24), &[("NO_COLOR", "1")]).unwrap();
+    for (nth, command) in ON_A_SCREEN.into_iter().enumerate() {
+        let words = typed(command, &log.path());
+        let shown = on_a_terminal(&words, (80, 24));
+        let first: String = shown
+            .chars()
+            .take(40)
+            .take_while(|of| *of != '\n')
+            .collect();
+        let program = dist::tracer_user().unwrap();
+        let program = program.to_str().unwrap();
+        let words = words.join(" ");
+        terminal
+            .text(&format!(
+                "clear; {program} {words}; echo $((40+{nth})) is all"
+            ))
+            .unwrap();
+        terminal.keys(&["Enter"]).unwrap();
+        let end = format!("\n{} is all\n$", 40 + nth);
+        let screen = terminal.wait_for_all("an answer", |screen| screen.contains(&end));
+        let screen = screen.unwrap();
+        assert!(
+            screen.starts_with(first.trim_end()),
+            "{command:?}: {first}\n{screen}"
+        );
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tests::bpftrace::Counted as CountedByOthers;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
-use tests::{dist, mount};
+use tests::{dist, mount, terminal};
 
 /// Counters of a thread in the kernel (`/proc/thread-self/schedstat`): times in nanoseconds.
 struct Counted {
@@ -891,4 +891,25 @@ fn faults_that_wait_for_a_device_are_the_major_ones_that_the_kernel_counts() {
         waited + lost + 2 >= major && waited <= major + 2,
         "{waited} {major}"
     );
+}
+
+#[test]
+fn on_a_terminal_the_statistics_of_a_command_fit_with_the_closing_lines() {
+    if missing_right().is_some() {
+        return;
+    }
+    for (columns, rows) in [(80, 24), (100, 50)] {
+        let mut stat = Command::new(dist::tracer_user().unwrap());
+        stat.args(["stat", "--by", "process", "--syscalls", "all", "--"]);
+        stat.args(["sh", "-c", "for i in $(seq 50); do /bin/true; done"]);
+        let shown = terminal::written_to(stat, (columns, rows)).unwrap();
+        assert!(
+            terminal::rows_of(&shown, columns) < usize::from(rows),
+            "{shown}"
+        );
+        let of_answer = |start| shown.lines().any(|line| line.starts_with(start));
+        assert!(of_answer("truncated: "), "{shown}");
+        assert!(of_answer("tracer-user: 0 lost"), "{shown}");
+        assert!(shown.contains(" 2>&1 | less\n"), "{shown}");
+    }
 }

@@ -91,7 +91,7 @@ pub fn consumer(
         let shown = if is_json {
             budget.document(&json(&why))
         } else {
-            budget.text(text(&why, is_brief))
+            budget.text_before_closing(text(&why, is_brief), summary)
         };
         lines.bytes().extend_from_slice(shown.as_bytes());
         match unanswered {

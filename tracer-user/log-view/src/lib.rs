@@ -44,7 +44,7 @@ pub use inventory_json::json;
 pub use inventory_text::text;
 pub use log::{Log, open};
 pub use output::Output;
-pub use read::{ReadFormat, ReadSetup, outcome, read, report_missing};
+pub use read::{ReadFormat, ReadLimit, ReadSetup, outcome, read, report_missing};
 pub use time_point::{Moment, TimePoint};
 pub use type_table::TypeTable;
 #[cfg(any(test, feature = "test-log"))]

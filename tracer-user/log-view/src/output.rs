@@ -8,8 +8,8 @@ use anyhow::{Context, ensure};
 use tracer_event::consumer::Lines;
 use tracer_output::output_file::is_same_file;
 use tracer_output::report::{TextLook, TextStyle};
-use tracer_output::terminal::BlockingFile;
 use tracer_output::terminal::output::{Sink, has_lost_its_reader};
+use tracer_output::terminal::{BlockingFile, Screen};
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -27,6 +27,9 @@ pub struct Output {
 struct Limit {
     /// Bytes that may still be written.
     left: usize,
+    /// Screen that it is to fit on, where the limit is that, and the ends of the parts that are
+    /// pending.
+    screen: Option<(Screen, Vec<usize>)>,
     /// Bytes of the pending lines that fit.
     kept: usize,
     /// Parts that were left out: lines, or those of one event.
@@ -79,9 +82,44 @@ impl Output {
     pub fn limit(&mut self, bytes: usize) {
         self.limit = Some(Limit {
             left: bytes,
+            screen: None,
             kept: 0,
             left_out: 0,
         });
+    }
+
+    /// Writes no more than a screen shows, likewise; it is written at the end.
+    pub fn limit_to(&mut self, screen: Screen) {
+        self.limit(CHUNK_BYTES - 1);
+        if let Some(limit) = &mut self.limit {
+            limit.screen = Some((screen, Vec::new()));
+        }
+    }
+
+    /// Lifts the limit of a screen: parts at the end are left out until this screen shows all that
+    /// are there, and, where any are left out, the line that says how many, which is appended.
+    pub fn lift_for(&mut self, screen: Screen, truncated: impl Fn(u64) -> String) {
+        let Some(limit) = self.limit.take() else {
+            return;
+        };
+        let (_, mut ends) = limit.screen.unwrap_or((screen, Vec::new()));
+        let mut left_out = limit.left_out;
+        let mut pending = self.pending.bytes();
+        loop {
+            let shown = String::from_utf8_lossy(&pending);
+            let closing = if left_out > 0 {
+                truncated(left_out)
+            } else {
+                String::new()
+            };
+            let fits = screen.rows_of(&shown) + screen.rows_of(&closing) <= screen.rows();
+            if fits || ends.pop().is_none() {
+                pending.extend_from_slice(closing.as_bytes());
+                return;
+            }
+            pending.truncate(ends.last().copied().unwrap_or(0));
+            left_out += 1;
+        }
     }
 
     /// Lifts the limit, for so many more bytes. Returns how many parts were left out, and how many
@@ -100,8 +138,16 @@ impl Output {
         if pending.len() == limit.kept {
             return;
         }
-        if limit.left_out == 0 && pending.len() <= limit.left {
+        let has_room = match &limit.screen {
+            // Those behind what is on no screen are not looked at.
+            Some((screen, ends)) => ends.len() < screen.rows(),
+            None => true,
+        };
+        if limit.left_out == 0 && pending.len() <= limit.left && has_room {
             limit.kept = pending.len();
+            if let Some((_, ends)) = &mut limit.screen {
+                ends.push(limit.kept);
+            }
         } else {
             pending.truncate(limit.kept);
             limit.left_out += 1;

@@ -15,8 +15,8 @@ use tracer_event::consumer::Consumer;
 use tracer_event::document::object_line;
 use tracer_event::summary::Summary;
 use tracer_output::report::{Csv, JsonLines, Report, TextLines, TextLook};
-use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::Sink;
+use tracer_output::terminal::{Outcome, Screen};
 use tracer_text::WallClock;
 use tracer_text::escape::push_for_people;
 use tracer_text::say;
@@ -47,8 +47,17 @@ pub struct ReadSetup {
     pub output: Sink,
     /// Look of text.
     pub look: TextLook,
-    /// Most bytes that are written, and the command that shows the rest.
-    pub budget: Option<(usize, String)>,
+    /// Limit of what is written, and the command that shows the rest.
+    pub limit: Option<(ReadLimit, String)>,
+}
+
+/// Limit of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadLimit {
+    /// At most so many bytes.
+    Bytes(usize),
+    /// A screen, on which the closing lines have room too.
+    Screen(Screen),
 }
 
 /// Events between two looks at how much is to be written.
@@ -68,8 +77,12 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     let mut walk = Walk::new(log, setup.wanted.clone()).naming_by(&setup.file);
     let mut report = report_of(setup, &walk, &output);
     report.begin();
-    if let Some((bytes, _)) = &setup.budget {
-        output.limit(bytes.saturating_sub(reserved(*bytes)));
+    match &setup.limit {
+        Some((ReadLimit::Bytes(bytes), _)) => {
+            output.limit(bytes.saturating_sub(reserved(*bytes)));
+        }
+        Some((ReadLimit::Screen(screen), _)) => output.limit_to(*screen),
+        None => {}
     }
     output.settle();
     let was_stopped = if setup.follow {
@@ -88,10 +101,23 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
         output.drain()
     })?;
     let summary = walk.summary();
-    end(setup, report, &mut output, &summary)?;
+    let closing = closing_lines(&walk, &summary);
+    match &setup.limit {
+        Some((ReadLimit::Screen(screen), rest)) => {
+            let truncated = |left_out| truncated(setup.format, left_out, rest);
+            let screen = screen.beside(closing.iter().map(String::as_str));
+            report.finish(&summary)?;
+            output.settle();
+            output.lift_for(screen, truncated);
+        }
+        Some((ReadLimit::Bytes(bytes), rest)) => {
+            end(setup.format, (*bytes, rest), report, &mut output, &summary)?;
+        }
+        None => report.finish(&summary)?,
+    }
     output.flush()?;
     if setup.format != ReadFormat::Json {
-        report_missing(&walk, &summary);
+        closing.iter().for_each(|line| say(line));
     }
     Ok(outcome(&summary, was_stopped))
 }
@@ -106,16 +132,13 @@ fn reserved(bytes: usize) -> usize {
 /// Appends what comes behind the events: how many of them were left out, and, in JSON, the summary,
 /// as far as they fit.
 fn end(
-    setup: &ReadSetup,
+    format: ReadFormat,
+    (bytes, rest): (usize, &str),
     report: Box<dyn Consumer>,
     output: &mut Output,
     summary: &Summary,
 ) -> anyhow::Result<()> {
-    let lifted = setup.budget.as_ref().and_then(|(bytes, rest)| {
-        let (left_out, left) = output.lift(reserved(*bytes))?;
-        Some((left_out, left, rest))
-    });
-    let Some((left_out, left, rest)) = lifted else {
+    let Some((left_out, left)) = output.lift(reserved(bytes)) else {
         return report.finish(summary);
     };
     let before = output.lines().bytes().len();
@@ -126,7 +149,7 @@ fn end(
     let truncated = if left_out == 0 {
         String::new()
     } else {
-        truncated(setup.format, left_out, rest)
+        truncated(format, left_out, rest)
     };
     let mut left = left;
     for line in [truncated.as_bytes(), &closing] {
@@ -136,7 +159,7 @@ fn end(
         }
     }
     drop(bytes);
-    if left_out > 0 && setup.format == ReadFormat::Csv {
+    if left_out > 0 && format == ReadFormat::Csv {
         say(&format!("{left_out} entries are left out; all: {rest}"));
     }
     Ok(())
@@ -266,16 +289,26 @@ impl Signals {
 
 /// Reports to people how many events were shown and how many are missing.
 pub fn report_missing<L: Log>(walk: &Walk<L>, summary: &Summary) {
+    let lines = closing_lines(walk, summary);
+    lines.iter().for_each(|line| say(line));
+}
+
+/// Returns what people are told: how many events were shown and how many are missing.
+fn closing_lines<L: Log>(walk: &Walk<L>, summary: &Summary) -> Vec<String> {
+    let mut lines = Vec::new();
     for name in walk.names_without_events() {
         let mut line = b"no event was of type \"".to_vec();
         push_for_people(&mut line, name);
         line.push(b'"');
-        say(&String::from_utf8_lossy(&line));
+        lines.push(String::from_utf8_lossy(&line).into_owned());
     }
     if summary.events.is_empty() && walk.is_restricted() {
-        say("no event is as was asked for; `tracer-user info LOG` shows what there is");
+        lines.push(
+            "no event is as was asked for; `tracer-user info LOG` shows what there is".to_owned(),
+        );
     }
-    summary.for_people().lines().for_each(say);
+    lines.extend(summary.for_people().lines().map(str::to_owned));
+    lines
 }
 
 /// Tells whether everything that was asked for was there. A log that is being written is not

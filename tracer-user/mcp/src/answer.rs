@@ -38,6 +38,7 @@ pub fn render(
     }
     let notes = notes(&written.notes);
     let budget = |bytes| Budget {
+        screen: None,
         bytes: Some(bytes),
         rest: again.to_owned(),
     };

@@ -67,7 +67,7 @@ impl TryFrom<CompareArgs> for CompareConfig {
             b: files(args.after, "--b", &args.b)?,
             spans: spans.collect::<anyhow::Result<_>>()?,
             is_json: args.format.is_json(),
-            budget: args.budget.budget()?,
+            budget: args.budget.budget(args.format.is_json(), &Sink::Stdout)?,
         })
     }
 }

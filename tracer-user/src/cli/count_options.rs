@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 
 use super::source_options::{EventSource, LiveSource};
+use tracer_answers::budget::Budget;
 use tracer_answers::counting::{self, CountView};
 use tracer_answers::stat::{By, View};
 use tracer_kernel::{Counting, CountsBy};
@@ -56,10 +57,11 @@ const COUNTING: &str = "Counting";
 const LEAST_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Checked choice of counting.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CountConfig {
     what: Counting,
     view: CountView,
+    budget: Budget,
 }
 
 impl CountArgs {
@@ -73,7 +75,12 @@ impl CountArgs {
     /// # Errors
     ///
     /// A word names nothing that is counted, or the interval is no time.
-    pub fn config(&self, view: View, is_json: bool) -> anyhow::Result<Option<CountConfig>> {
+    pub fn config(
+        &self,
+        view: View,
+        is_json: bool,
+        budget: &Budget,
+    ) -> anyhow::Result<Option<CountConfig>> {
         let Some(typed) = &self.count else {
             return Ok(None);
         };
@@ -117,7 +124,12 @@ impl CountArgs {
             is_json,
             interval,
         };
-        Ok(Some(CountConfig { what, view }))
+        let mut budget = budget.clone();
+        if interval.is_some() {
+            // Tables follow each other, as they become known.
+            budget.screen = None;
+        }
+        Ok(Some(CountConfig { what, view, budget }))
     }
 }
 
@@ -148,7 +160,7 @@ impl CountConfig {
     ///
     /// The processes cannot be traced, or what was counted cannot be read.
     pub fn run(&self, live: &LiveSource) -> anyhow::Result<ExitCode> {
-        let view = self.view;
+        let (view, budget) = (self.view, self.budget.clone());
         let outcome = Rc::new(Cell::new(Outcome::Complete));
         let shown = Rc::clone(&outcome);
         let consumer = move |beginning: &Beginning<'_>, lines| {
@@ -156,7 +168,12 @@ impl CountConfig {
             let counts = counts.context("what is counted cannot be read here")?;
             let outcome = Rc::clone(&outcome);
             let start = beginning.start;
-            Ok(counting::consumer(counts, (view, start), lines, outcome))
+            Ok(counting::consumer(
+                counts,
+                (view, budget.clone(), start),
+                lines,
+                outcome,
+            ))
         };
         live.trace_with(consumer, || shown.get())
     }

@@ -123,12 +123,14 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
             }
             log @ EventSource::Log(..) => log,
         };
+        let is_json = args.format.is_json();
+        let budget = args.budget.budget(is_json, &source.output())?;
         Ok(Self {
             source,
             subject,
             tid,
-            is_json: args.format.is_json(),
-            budget: args.budget.budget()?,
+            is_json,
+            budget,
         })
     }
 }

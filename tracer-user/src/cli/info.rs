@@ -42,7 +42,7 @@ impl TryFrom<InfoArgs> for InfoConfig {
         Ok(Self {
             file: args.file,
             is_json: args.format.is_json(),
-            budget: args.budget.budget()?,
+            budget: args.budget.budget(args.format.is_json(), &Sink::Stdout)?,
         })
     }
 }

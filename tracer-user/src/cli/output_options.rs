@@ -50,24 +50,35 @@ impl OutputArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub struct BudgetArgs {
     /// At most so many bytes (4096, 16K; 256 at least): what does not fit is left out by whole
-    /// lines, in JSON by whole entries of lists, and counted in a last line, or as "truncated"
+    /// lines, in JSON by whole entries of lists, and counted in a last line, or as "truncated".
+    /// Without it, text on a terminal is cut to what its screen shows, and whole elsewhere
     #[arg(long, value_name = "BYTES")]
     budget: Option<String>,
 }
 
 impl BudgetArgs {
-    /// Returns the budget.
+    /// Returns the budget of an answer that goes to `output`, as text or as JSON: text fits the
+    /// screen there, where nothing else was asked for.
     ///
     /// # Errors
     ///
     /// It is no number of bytes, or too small.
-    pub fn budget(&self) -> anyhow::Result<Budget> {
+    pub fn budget(&self, is_json: bool, output: &Sink) -> anyhow::Result<Budget> {
         let bytes = self.budget.as_deref();
         let bytes = bytes.map(|typed| size("--budget", typed, LEAST_BYTES, u64::from(u32::MAX)));
         let bytes = bytes.transpose()?.map(usize::try_from).transpose()?;
+        let rest = without_budget(std::env::args_os().skip(1));
+        let screen = output.screen().filter(|_| bytes.is_none() && !is_json);
+        // What goes into a pipe is whole.
+        let rest = match (screen, output) {
+            (None, _) => rest,
+            (Some(_), Sink::Stderr) => format!("{rest} 2>&1 | less"),
+            (Some(_), _) => format!("{rest} | less"),
+        };
         Ok(Budget {
             bytes,
-            rest: without_budget(std::env::args_os().skip(1)),
+            screen,
+            rest,
         })
     }
 }

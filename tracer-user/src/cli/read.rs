@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::exit;
 use super::log_filter::{FILTER_HEADING, LogFilterArgs};
 use super::output_options::{BudgetArgs, OutputArgs};
-use tracer_log_view::{ReadFormat, ReadSetup, read};
+use tracer_log_view::{ReadFormat, ReadLimit, ReadSetup, read};
 use tracer_output::terminal::output::Sink;
 
 /// Show the events of a trace log, also of one that is still being written
@@ -62,7 +62,13 @@ impl TryFrom<ReadArgs> for ReadConfig {
     type Error = anyhow::Error;
 
     fn try_from(args: ReadArgs) -> anyhow::Result<Self> {
-        let budget = args.budget.budget()?;
+        let output = args.output.sink(Sink::Stdout);
+        let is_for_programs = args.format != ReadFormat::Text;
+        let budget = args.budget.budget(is_for_programs, &output)?;
+        let bytes = budget.bytes.map(ReadLimit::Bytes);
+        // What is followed has no end.
+        let screen = budget.screen.filter(|_| !args.follow);
+        let limit = bytes.or(screen.map(ReadLimit::Screen));
         Ok(Self {
             setup: ReadSetup {
                 file: args.file,
@@ -70,8 +76,8 @@ impl TryFrom<ReadArgs> for ReadConfig {
                 format: args.format,
                 follow: args.follow,
                 look: args.output.look(),
-                output: args.output.sink(Sink::Stdout),
-                budget: budget.bytes.map(|bytes| (bytes, budget.rest)),
+                output,
+                limit: limit.map(|limit| (limit, budget.rest)),
             },
         })
     }

@@ -357,6 +357,17 @@ const NAMING: [EventTypeId; 4] = [
     EventTypeId::RENAME,
 ];
 
+impl EventSource {
+    /// Returns where an answer about these events goes.
+    #[must_use]
+    pub fn output(&self) -> Sink {
+        match self {
+            Self::Log(..) => Sink::Stdout,
+            Self::Live(live) => live.setup.output.clone(),
+        }
+    }
+}
+
 impl LiveSource {
     /// Has so many bytes read of what system calls are given in memory, and holds more events
     /// before any is lost.

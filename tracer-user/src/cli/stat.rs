@@ -172,8 +172,9 @@ impl TryFrom<StatArgs> for StatConfig {
             !args.counting.is_given() || !source.follow_wakers,
             "--follow-wakers goes without --count, which records no wake-ups"
         );
-        let counting = args.counting.config(view, is_json)?;
         let source = source.source(&spans, &WITH_ALL)?;
+        let budget = args.budget.budget(is_json, &source.output())?;
+        let counting = args.counting.config(view, is_json, &budget)?;
         let source = match &counting {
             Some(counting) => counting.apply(source)?,
             None => source,
@@ -186,7 +187,7 @@ impl TryFrom<StatArgs> for StatConfig {
             pids,
             view,
             is_json,
-            budget: args.budget.budget()?,
+            budget,
             flame,
             counting,
         })

@@ -93,7 +93,7 @@ pub struct WhyArgs {
     #[command(flatten)]
     pub(super) format: FormatArgs,
     #[command(flatten)]
-    budget: BudgetArgs,
+    pub(super) budget: BudgetArgs,
 }
 
 /// Question with its times as they were typed.
@@ -164,6 +164,8 @@ impl TryFrom<WhyArgs> for WhyConfig {
             !has_times || matches!(source, EventSource::Log(..)),
             "--at, --from and --until go with a log: they count from its start"
         );
+        let is_json = args.format.is_json();
+        let budget = args.budget.budget(is_json, &source.output())?;
         Ok(Self {
             source,
             pids,
@@ -173,8 +175,8 @@ impl TryFrom<WhyArgs> for WhyConfig {
             at,
             has_segments: args.segments,
             is_brief: args.brief,
-            is_json: args.format.is_json(),
-            budget: args.budget.budget()?,
+            is_json,
+            budget,
         })
     }
 }

@@ -9,9 +9,11 @@ use anyhow::{bail, ensure};
 use super::log_filter::trace_id;
 use super::target_options::targets;
 use super::why::WhyArgs;
+use tracer_answers::budget::Budget;
 use tracer_answers::now::{WaitSnapshot, json, text};
 use tracer_event::document::document;
 use tracer_live::{Targets, ensure_own_proc};
+use tracer_output::terminal::output::Sink;
 
 /// Checked configuration of `why --now`.
 #[derive(Clone, Debug)]
@@ -21,6 +23,7 @@ pub struct NowConfig {
     is_brief: bool,
     is_json: bool,
     trace: Option<[u8; 16]>,
+    budget: Budget,
 }
 
 impl TryFrom<WhyArgs> for NowConfig {
@@ -34,11 +37,13 @@ impl TryFrom<WhyArgs> for NowConfig {
         );
         let trace = args.trace_id.as_deref().map(trace_id);
         let (comm, cgroup) = (source.comm.as_deref(), source.cgroup.as_deref());
+        let is_json = args.format.is_json();
         Ok(Self {
+            budget: args.budget.budget(is_json, &Sink::Stdout)?,
             targets: targets(&source.pid, comm, cgroup, source.all)?,
             has_stacks: args.stacks,
             is_brief: args.brief,
-            is_json: args.format.is_json(),
+            is_json,
             trace: trace.transpose()?,
         })
     }
@@ -74,7 +79,8 @@ pub fn run(config: &NowConfig) -> anyhow::Result<ExitCode> {
     let shown = if config.is_json {
         document(&json(&moment, config.has_stacks))
     } else {
-        text(&moment, config.has_stacks, config.is_brief)
+        let whole = text(&moment, config.has_stacks, config.is_brief);
+        config.budget.text(whole)
     };
     io::stdout().lock().write_all(shown.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,8 @@
 //! Budgets of answers: no answer is longer, and what is left out is counted.
 //!
 //! Text is cut by whole lines and JSON by whole entries of lists, always at the same places. The
-//! sums at the top of an answer, and the first lines of each of its tables, stay longest.
+//! sums at the top of an answer, and the first lines of each of its tables, stay longest. A text
+//! for a terminal is cut likewise, to what its screen shows.
 
 mod json;
 mod text;
@@ -9,7 +10,10 @@ mod text;
 use serde::Serialize;
 use serde_json::Value;
 
+use text::TextRoom;
 use tracer_event::document::{document, object_line};
+use tracer_event::summary::Summary;
+use tracer_output::terminal::Screen;
 
 /// Least budget, in bytes: that there is more, and how it is shown, has to fit.
 pub const LEAST_BYTES: u64 = 256;
@@ -19,6 +23,9 @@ pub const LEAST_BYTES: u64 = 256;
 pub struct Budget {
     /// Most bytes; `None` for any number.
     pub bytes: Option<usize>,
+    /// Screen that a text is to fit on, where no number of bytes was asked for; `None` for any
+    /// height.
+    pub screen: Option<Screen>,
     /// Command that shows what is left out.
     pub rest: String,
 }
@@ -27,10 +34,28 @@ impl Budget {
     /// Returns a text, as far as it fits.
     #[must_use]
     pub fn text(&self, whole: String) -> String {
-        match self.bytes {
-            Some(bytes) if whole.len() > bytes => text::cut(&whole, bytes, &self.rest),
-            _ => whole,
+        let room = match (self.bytes, &self.screen) {
+            (Some(bytes), _) => TextRoom::Bytes(bytes),
+            (None, Some(screen)) => TextRoom::Screen(screen),
+            (None, None) => return whole,
+        };
+        if room.holds(&whole) {
+            whole
+        } else {
+            text::cut(&whole, room, &self.rest)
         }
+    }
+
+    /// Returns a text that the closing lines of a trace follow, as far as both fit.
+    #[must_use]
+    pub fn text_before_closing(&self, whole: String, summary: &Summary) -> String {
+        let closing = summary.for_people();
+        let screen = self.screen.map(|screen| screen.beside(closing.lines()));
+        Self {
+            screen,
+            ..self.clone()
+        }
+        .text(whole)
     }
 
     /// Returns an object of JSON over several lines, as far as it fits.

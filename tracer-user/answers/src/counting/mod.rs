@@ -14,12 +14,12 @@ use tracer_common::kernel::{ExecData, ForkData, NotCounted, RenameData, ThreadSt
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
+use crate::budget::Budget;
 use crate::queries::{LastNames, made_by};
 use crate::stat::{By, SortBy};
 use table::{CountTable, What};
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::counts::{PointNames, SharedCounts};
-use tracer_event::document::{document, object_line};
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 use tracer_event::summary::Summary;
@@ -58,6 +58,8 @@ struct Part<'a> {
 struct Counter {
     counts: SharedCounts,
     view: CountView,
+    /// Of each of the tables.
+    budget: Budget,
     start: MonotonicNs,
     names: LastNames,
     points: PointNames,
@@ -72,7 +74,7 @@ struct Counter {
 #[must_use]
 pub fn consumer(
     counts: SharedCounts,
-    (view, start): (CountView, MonotonicNs),
+    (view, budget, start): (CountView, Budget, MonotonicNs),
     lines: Lines,
     outcome: Rc<Cell<Outcome>>,
 ) -> Box<dyn Consumer> {
@@ -81,6 +83,7 @@ pub fn consumer(
         points,
         counts,
         view,
+        budget,
         start,
         names: LastNames::default(),
         last: (CountTable::default(), start),
@@ -142,9 +145,9 @@ impl Counter {
             lost,
         };
         let shown = match (self.view.is_json, self.view.interval) {
-            (false, _) => text::text(&part),
-            (true, None) => document(&json::json(&part)),
-            (true, Some(_)) => object_line(&json::json(&part)),
+            (false, _) => self.budget.text(text::text(&part)),
+            (true, None) => self.budget.document(&json::json(&part)),
+            (true, Some(_)) => self.budget.line(&json::json(&part)),
         };
         self.lines.bytes().extend_from_slice(shown.as_bytes());
     }

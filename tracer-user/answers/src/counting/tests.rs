@@ -56,7 +56,12 @@ fn shown(reads: Vec<CountsRead>, view: CountView, ticks: &[u64]) -> String {
     let counts = Rc::new(RefCell::new(Given(reads)));
     let outcome = Rc::new(Cell::new(Outcome::Complete));
     let start = MonotonicNs(0);
-    let mut consumer = consumer(counts, (view, start), lines.clone(), Rc::clone(&outcome));
+    let mut consumer = consumer(
+        counts,
+        (view, Budget::default(), start),
+        lines.clone(),
+        Rc::clone(&outcome),
+    );
     for now in ticks {
         consumer.idle(MonotonicNs(*now));
     }

@@ -134,7 +134,7 @@ pub fn consumer(
             let shown = if is_json {
                 budget.document(&json(&explanation))
             } else {
-                budget.text(text(&explanation))
+                budget.text_before_closing(text(&explanation), summary)
             };
             lines.bytes().extend_from_slice(shown.as_bytes());
             Ok(())

@@ -44,6 +44,10 @@ pub fn text(explanation: &Explanation) -> String {
         let line = format!("Cost: {cost}");
         out.push_str(&format!("{}\n", wrapped(&line, "  ").trim_start()));
     }
+    if !explanation.next.is_empty() {
+        // A part of its own, whose first lines stay where there is little room.
+        out.push('\n');
+    }
     push_list(&mut out, "Next", &explanation.next);
     on_a_screen(out)
 }
@@ -59,6 +63,7 @@ fn on_a_screen(mut out: String) -> String {
         let budget = Budget {
             bytes: Some(bytes),
             rest: "--format json".to_owned(),
+            screen: None,
         };
         out = budget.text(out);
         bytes = bytes.saturating_sub(MOST_BYTES / 16);

@@ -191,7 +191,7 @@ pub fn consumer(
         let shown = if is_json {
             budget.document(&json(&statistics, view))
         } else {
-            budget.text(text(&statistics, view))
+            budget.text_before_closing(text(&statistics, view), summary)
         };
         lines.bytes().extend_from_slice(shown.as_bytes());
         Ok(())

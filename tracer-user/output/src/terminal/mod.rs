@@ -3,9 +3,11 @@
 //! Commands that follow processes and those that look at logs share this, and nothing else.
 
 pub mod output;
+mod screen;
 
 pub use crate::interruption::{is_ignored, survive_file_limit};
 pub use output::BlockingFile;
+pub use screen::Screen;
 
 /// Outcome of a command, which becomes its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use super::screen::{Screen, size};
 use crate::output_file;
 
 /// The word for the standard output where a file can be named.
@@ -49,6 +50,16 @@ impl Sink {
             Self::File(path) => output_file::create(path),
         };
         file.with_context(|| format!("cannot write to {self}"))
+    }
+
+    /// Returns the space that the terminal has to which this leads; `None` where it leads to none.
+    #[must_use]
+    pub fn screen(&self) -> Option<Screen> {
+        match self {
+            Self::Stdout => Screen::of(&io::stdout()),
+            Self::Stderr => Screen::of(&io::stderr()),
+            Self::File(_) => None,
+        }
     }
 }
 
@@ -134,16 +145,9 @@ impl Width {
 }
 
 fn columns(terminal: &OwnedFd) -> Option<usize> {
-    let mut size = libc::winsize {
-        ws_row: 0,
-        ws_col: 0,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    // SAFETY: this request writes a `winsize`, which `size` is.
-    let failed = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
     // A terminal that does not know says 0.
-    (failed == 0 && size.ws_col > 0).then_some(usize::from(size.ws_col))
+    let columns = size(terminal)?.ws_col;
+    (columns > 0).then_some(usize::from(columns))
 }
 
 /// Tells whether what is written will never be read: the other end of the pipe is closed.
