@@ -9,7 +9,7 @@ use tracer_event::consumer::Lines;
 use tracer_output::output_file::is_same_file;
 use tracer_output::report::{TextLook, TextStyle};
 use tracer_output::terminal::output::{Sink, has_lost_its_reader};
-use tracer_output::terminal::{BlockingFile, Screen};
+use tracer_output::terminal::{BlockingFile, TerminalScreen};
 
 /// Bytes that are written at once.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -29,7 +29,7 @@ struct Limit {
     left: usize,
     /// Screen that it is to fit on, where the limit is that, and the ends of the parts that are
     /// pending.
-    screen: Option<(Screen, Vec<usize>)>,
+    screen: Option<(TerminalScreen, Vec<usize>)>,
     /// Bytes of the pending lines that fit.
     kept: usize,
     /// Parts that were left out: lines, or those of one event.
@@ -89,7 +89,7 @@ impl Output {
     }
 
     /// Writes no more than a screen shows, likewise; it is written at the end.
-    pub fn limit_to(&mut self, screen: Screen) {
+    pub fn limit_to(&mut self, screen: TerminalScreen) {
         self.limit(CHUNK_BYTES - 1);
         if let Some(limit) = &mut self.limit {
             limit.screen = Some((screen, Vec::new()));
@@ -98,7 +98,7 @@ impl Output {
 
     /// Lifts the limit of a screen: parts at the end are left out until this screen shows all that
     /// are there, and, where any are left out, the line that says how many, which is appended.
-    pub fn lift_for(&mut self, screen: Screen, truncated: impl Fn(u64) -> String) {
+    pub fn lift_for(&mut self, screen: TerminalScreen, truncated: impl Fn(u64) -> String) {
         let Some(limit) = self.limit.take() else {
             return;
         };

@@ -16,7 +16,7 @@ use tracer_event::document::object_line;
 use tracer_event::summary::Summary;
 use tracer_output::report::{Csv, JsonLines, Report, TextLines, TextLook};
 use tracer_output::terminal::output::Sink;
-use tracer_output::terminal::{Outcome, Screen};
+use tracer_output::terminal::{Outcome, TerminalScreen};
 use tracer_text::WallClock;
 use tracer_text::escape::push_for_people;
 use tracer_text::say;
@@ -57,7 +57,7 @@ pub enum ReadLimit {
     /// At most so many bytes.
     Bytes(usize),
     /// A screen, on which the closing lines have room too.
-    Screen(Screen),
+    Screen(TerminalScreen),
 }
 
 /// Events between two looks at how much is to be written.

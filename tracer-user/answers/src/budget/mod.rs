@@ -13,7 +13,7 @@ use serde_json::Value;
 use text::TextRoom;
 use tracer_event::document::{document, object_line};
 use tracer_event::summary::Summary;
-use tracer_output::terminal::Screen;
+use tracer_output::terminal::TerminalScreen;
 
 /// Least budget, in bytes: that there is more, and how it is shown, has to fit.
 pub const LEAST_BYTES: u64 = 256;
@@ -25,7 +25,7 @@ pub struct Budget {
     pub bytes: Option<usize>,
     /// Screen that a text is to fit on, where no number of bytes was asked for; `None` for any
     /// height.
-    pub screen: Option<Screen>,
+    pub screen: Option<TerminalScreen>,
     /// Command that shows what is left out.
     pub rest: String,
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tracer_output::terminal::Screen;
+use tracer_output::terminal::TerminalScreen;
 
 /// TextRoom for a text.
 #[derive(Clone, Copy, Debug)]
@@ -10,7 +10,7 @@ pub enum TextRoom<'a> {
     /// A number of bytes.
     Bytes(usize),
     /// The screen of a terminal.
-    Screen(&'a Screen),
+    Screen(&'a TerminalScreen),
 }
 
 impl TextRoom<'_> {
@@ -200,7 +200,7 @@ mod tests {
             rows in 0_usize..60,
             columns in 20_usize..200,
         ) {
-            let screen = Screen::of_size(rows, columns);
+            let screen = TerminalScreen::of_size(rows, columns);
             let short = cut(&whole, TextRoom::Screen(&screen), &rest);
             prop_assert!(screen.rows_of(&short) <= screen.rows(), "{}", short);
         }

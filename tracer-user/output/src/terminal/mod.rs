@@ -7,7 +7,7 @@ mod screen;
 
 pub use crate::interruption::{is_ignored, survive_file_limit};
 pub use output::BlockingFile;
-pub use screen::Screen;
+pub use screen::TerminalScreen;
 
 /// Outcome of a command, which becomes its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::screen::{Screen, size};
+use super::screen::{TerminalScreen, size};
 use crate::output_file;
 
 /// The word for the standard output where a file can be named.
@@ -54,10 +54,10 @@ impl Sink {
 
     /// Returns the space that the terminal has to which this leads; `None` where it leads to none.
     #[must_use]
-    pub fn screen(&self) -> Option<Screen> {
+    pub fn screen(&self) -> Option<TerminalScreen> {
         match self {
-            Self::Stdout => Screen::of(&io::stdout()),
-            Self::Stderr => Screen::of(&io::stderr()),
+            Self::Stdout => TerminalScreen::from_file(&io::stdout()),
+            Self::Stderr => TerminalScreen::from_file(&io::stderr()),
             Self::File(_) => None,
         }
     }

@@ -13,12 +13,12 @@ const LEAST_ROWS: usize = 6;
 
 /// Space that a terminal has for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Screen {
+pub struct TerminalScreen {
     rows: usize,
     columns: usize,
 }
 
-impl Screen {
+impl TerminalScreen {
     /// Returns the space of a terminal of that size, of which the rows of a prompt stay free.
     #[must_use]
     pub fn of_size(rows: usize, columns: usize) -> Self {
@@ -31,7 +31,7 @@ impl Screen {
     /// Returns the space of the terminal that `file` is; `None` where it is none, or does not know
     /// its size.
     #[must_use]
-    pub fn of(file: &(impl AsFd + IsTerminal)) -> Option<Self> {
+    pub fn from_file(file: &(impl AsFd + IsTerminal)) -> Option<Self> {
         if !file.is_terminal() {
             return None;
         }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn lines_take_the_rows_that_a_terminal_gives_them() {
-        let screen = Screen::of_size(24, 10);
+        let screen = TerminalScreen::of_size(24, 10);
         assert_eq!(screen.rows(), 22);
         let rows = [
             ("", 0),
@@ -122,14 +122,17 @@ mod tests {
 
     #[test]
     fn messages_leave_room_for_an_answer() {
-        let screen = Screen::of_size(24, 80);
+        let screen = TerminalScreen::of_size(24, 80);
         assert_eq!(screen.beside(["0 lost", &"x".repeat(80)]).rows(), 19);
         assert_eq!(screen.beside(["0 lost"; 40]).rows(), 3);
-        assert_eq!(Screen::of_size(1, 0).rows(), 6);
+        assert_eq!(TerminalScreen::of_size(1, 0).rows(), 6);
     }
 
     #[test]
     fn a_file_is_no_screen() {
-        assert_eq!(Screen::of(&tempfile::tempfile().unwrap()), None);
+        assert_eq!(
+            TerminalScreen::from_file(&tempfile::tempfile().unwrap()),
+            None
+        );
     }
 }
