@@ -2,13 +2,16 @@
  * Asks the kernel twice whether one process may look into another: by opening /proc/PID/mem, and by PTRACE_SEIZE; and then
  * the service, whether it gives the events of that process.
  *
- * who_may_trace TARGET TRACER RELATION [SOCKET], as root. TARGET and TRACER are
+ * who_may_trace TARGET TRACER RELATION [SOCKET [lent]], as root. TARGET and TRACER are
  *   ruid,euid,suid,fsuid:rgid,egid,sgid,fsgid:GROUP:PERMITTED:EFFECTIVE:DUMPABLE:NAMESPACE
  * GROUP is a supplementary group or -1; PERMITTED and EFFECTIVE are capabilities in hexadecimal; DUMPABLE is -1 where it
  * stays as the kernel has it. NAMESPACE: n, none of its own; e, one made by root before it changed users, in which every
  * id is itself; l, one made by its user; j, of the tracer, that of the target.
  * RELATION: s, both are children of one process; d, the target is a child of the tracer; p, the target lets any process
  * trace it (Yama).
+ *
+ * With "lent" the tracer connects while none of its capabilities is in force, as a process does that another one lends a
+ * conversation.
  *
  * It says "open ERROR seize ERROR owner UID granted N": UID is that of /proc/PID/mem, N is 1 or 0, or -1 where no service was
  * asked.
@@ -109,7 +112,7 @@ static void take(const struct rights *r, pid_t peer)
 }
 
 /* Says hello to the service, with a pidfd and the memory; without that where it could not be opened. Returns whether it is granted. */
-static int granted(const char *path, pid_t target, int memory)
+static int granted(const char *path, const struct rights *lent, pid_t target, int memory)
 {
     /* Hello of version 2; of the process that is proven; without children; 4096 bytes; the newest. */
     static const unsigned char hello[] = {7, 0, 0, 0, 0, 2, 0, 0, 0x80, 0x20, 0};
@@ -126,7 +129,11 @@ static int granted(const char *path, pid_t target, int memory)
 
     check("pidfd", files[0]);
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+    if (lent != NULL)
+        set_capabilities(lent->permitted, 0);
     check("connect", connect(service, (void *)&address, sizeof(address)));
+    if (lent != NULL)
+        set_capabilities(lent->permitted, lent->effective);
     check("timeout", setsockopt(service, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)));
     control->cmsg_level = SOL_SOCKET;
     control->cmsg_type = SCM_RIGHTS;
@@ -139,7 +146,7 @@ static int granted(const char *path, pid_t target, int memory)
     return answer[4] == 0;
 }
 
-static void ask(pid_t target, unsigned owner, const char *service)
+static void ask(pid_t target, unsigned owner, const char *service, const struct rights *lent)
 {
     char file[64];
     int fd, opened = 0, seized = 0, given = -1;
@@ -149,7 +156,7 @@ static void ask(pid_t target, unsigned owner, const char *service)
     if (fd < 0)
         opened = errno;
     if (service != NULL)
-        given = granted(service, target, fd);
+        given = granted(service, lent, target, fd);
     close(fd);
     if (ptrace(PTRACE_SEIZE, target, NULL, NULL) < 0)
         seized = errno;
@@ -238,7 +245,7 @@ int main(int argc, char **argv)
             pid = make_target(&target, relation, told[1]);
         unsigned owner = owner_of_memory(pid);
         take(&tracer, pid);
-        ask(pid, owner, argv[4]);
+        ask(pid, owner, argv[4], argv[4] != NULL && argv[5] != NULL ? &tracer : NULL);
         _exit(0);
     }
     if (tracer.ns == 'e')

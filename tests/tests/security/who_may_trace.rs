@@ -198,6 +198,21 @@ impl Rights {
     }
 }
 
+/// Process that has made the conversation with the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Conversation {
+    /// The tracer.
+    Own,
+    /// One without the tracer's capabilities, as far as the kernel has noted it.
+    Lent,
+}
+
+impl Conversation {
+    fn word(self) -> Option<&'static str> {
+        (self == Self::Lent).then_some("lent")
+    }
+}
+
 /// Two processes, and what the kernel says of them.
 #[derive(Debug)]
 struct Pair {
@@ -217,12 +232,13 @@ impl Pair {
         program: &Path,
         (target, tracer): (Rights, Rights),
         relation: char,
-        service: Option<&Path>,
+        service: Option<(&Path, Conversation)>,
     ) -> anyhow::Result<Self> {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=1", "20"]).arg(program);
         command.args([target.text(), tracer.text(), relation.to_string()]);
-        command.args(service);
+        command.args(service.map(|(socket, _)| socket));
+        command.args(service.and_then(|(_, conversation)| conversation.word()));
         let output = command.output()?;
         let (said, errors) = (
             String::from_utf8_lossy(&output.stdout),
@@ -401,10 +417,8 @@ fn who_can_open_a_process_s_memory_is_who_may_trace_it() {
 struct Stricter {
     /// The tracer cannot open the file, for its owner and mode alone.
     by_mode: usize,
-    /// The tracer may trace others' processes, and is not wholly root: what it may is not asked for
-    /// again, as a program with special rights could lend it.
-    by_capability: usize,
-    /// A user namespace of the target's or of the tracer's own.
+    /// A user namespace of the target's or of the tracer's own: the tracer has made it, or has
+    /// `CAP_SYS_PTRACE` in it alone.
     by_namespace: usize,
     /// The target has capabilities, which the tracer has too.
     by_target: usize,
@@ -414,15 +428,17 @@ impl Stricter {
     fn note(&mut self, pair: &Pair) {
         let (target, tracer) = (&pair.target, &pair.tracer);
         let of_one_user = (target.users, target.groups) == (tracer.users, tracer.groups);
+        let sees_all = tracer.effective & SYS_PTRACE != 0 && tracer.namespace == 'n';
         let to = if !pair.may_open {
             &mut self.by_mode
-        } else if target.namespace != 'n' || tracer.namespace != 'n' {
+        } else if !sees_all && (target.namespace != 'n' || tracer.namespace != 'n') {
             &mut self.by_namespace
-        } else if of_one_user && target.permitted != 0 {
-            &mut self.by_target
         } else {
-            assert!(tracer.permitted & SYS_PTRACE != 0, "{pair:?}");
-            &mut self.by_capability
+            assert!(
+                !sees_all && of_one_user && target.permitted != 0,
+                "{pair:?}"
+            );
+            &mut self.by_target
         };
         *to += 1;
     }
@@ -451,7 +467,7 @@ fn the_service_gives_what_ptrace_allows_but_for_what_its_rule_withholds() {
         eprintln!("Yama {value}, seed {seed}, {count} pairs: {asked:?}");
         // From 2 on only CAP_SYS_PTRACE helps, and with 3 nothing.
         let (given, ordinary) = match value {
-            0 => (20, 10),
+            0 => (30, 10),
             1 => (3, 3),
             2 => (1, 3),
             _ => (0, 3),
@@ -461,6 +477,62 @@ fn the_service_gives_what_ptrace_allows_but_for_what_its_rule_withholds() {
             "{asked:?}"
         );
     }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn who_may_trace_all_is_given_all_only_in_a_conversation_of_its_own() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let socket = address(service.folder.path());
+    let program = dist::compile("who_may_trace", service.folder.path()).unwrap();
+    let scope = Scope::hold();
+    if let Some(scope) = &scope {
+        scope.set(0);
+    }
+    let one = |user: u32, capabilities, namespace| Rights {
+        users: [user; 4],
+        groups: [user; 4],
+        group: -1,
+        permitted: capabilities,
+        effective: capabilities,
+        dumpable: 1,
+        namespace,
+    };
+    let tracer = one(ATTACKER, SYS_PTRACE | DAC_READ_SEARCH, 'n');
+    let targets = [
+        one(VICTIM, 0, 'n'),
+        one(0, 0, 'n'),
+        one(VICTIM, NET_RAW, 'n'),
+        one(VICTIM, 0, 'l'),
+        Rights {
+            dumpable: 0,
+            ..one(VICTIM, 0, 'n')
+        },
+    ];
+    for target in targets {
+        for (conversation, is_granted) in [(Conversation::Own, true), (Conversation::Lent, false)] {
+            let service = Some((socket.as_path(), conversation));
+            let pair = Pair::ask(&program, (target, tracer), 's', service).unwrap();
+            assert!(pair.may_open && pair.may_seize, "{pair:?}");
+            assert_eq!(
+                pair.is_granted,
+                Some(is_granted),
+                "{conversation:?} {pair:?}"
+            );
+        }
+    }
+    // All capabilities of a namespace of one's own are none of the machine's.
+    let within = one(ATTACKER, SYS_PTRACE | DAC_READ_SEARCH, 'l');
+    let service = Some((socket.as_path(), Conversation::Own));
+    let pair = Pair::ask(&program, (one(VICTIM, 0, 'n'), within), 's', service).unwrap();
+    assert_eq!(
+        (pair.may_seize, pair.is_granted),
+        (false, Some(false)),
+        "{pair:?}"
+    );
 }
 
 /// Answers of the service.
@@ -482,7 +554,8 @@ impl Asked {
             let target = Rights::of_target(&mut chance);
             let tracer = Rights::of_tracer(&mut chance, &target);
             let relation = chance.pick(&['s', 's', 'd', 'p']);
-            let pair = Pair::ask(program, (target, tracer), relation, Some(socket));
+            let service = Some((socket, Conversation::Own));
+            let pair = Pair::ask(program, (target, tracer), relation, service);
             asked.note(&pair.expect("an answer"));
         }
         asked

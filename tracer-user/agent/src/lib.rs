@@ -13,7 +13,8 @@
 //! - `viewer`: rights to see what a process does; `watched`: a process that a controller sees;
 //! - `socket`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
-//! - `rights`: proof that a client may trace a process; `mounts`: files of other mounts of `/proc`;
+//! - `rights`: proof that a client may trace a process; `mounts`: files of other mounts of `/proc`,
+//!   and rights with which clients have connected;
 //! - `mask`: what events say of processes that their reader does not see;
 //! - `receive`: requests, and the descriptors that come with them; `closing`: where these may have
 //!   to be waited for;

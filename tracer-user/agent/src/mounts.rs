@@ -1,10 +1,12 @@
-//! Comparison of files of `/proc` that were opened in another mount of it than the agent's.
+//! Questions that small programs in the kernel answer: whether a file of another mount of `/proc`
+//! is the memory of a process, and whether who connected might trace every process.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracer_kernel::OpenedMemory;
+use tracer_kernel::{ConnectedRights, OpenedMemory};
 use tracer_text::say;
 
 /// Time after which what could not be loaded is tried again: it takes a moment, which a client
@@ -13,30 +15,42 @@ const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// Comparison of files, which is loaded when it is needed first.
 #[derive(Clone, Debug)]
-pub struct OtherMounts(Option<Arc<Mutex<Loaded>>>);
+pub struct OtherMounts(OnDemand<OpenedMemory>);
+
+/// Rights of who connected, whose program is loaded when it is needed first.
+#[derive(Clone, Debug)]
+pub struct PeerRights(OnDemand<ConnectedRights>);
+
+/// Program that is loaded when it is needed first; `None` where none is.
+#[derive(Debug)]
+struct OnDemand<T>(Option<Arc<Mutex<Loaded<T>>>>);
+
+impl<T> Clone for OnDemand<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
 
 #[derive(Debug, Default)]
-enum Loaded {
+enum Loaded<T> {
     #[default]
     NotYet,
-    Yes(OpenedMemory),
+    Yes(T),
     Failed(Instant),
 }
 
-impl OtherMounts {
-    /// Makes it, with nothing loaded.
-    pub fn new() -> Self {
-        Self(Some(Arc::default()))
+impl<T> OnDemand<T> {
+    fn new() -> Self {
+        Self(Some(Arc::new(Mutex::new(Loaded::NotYet))))
     }
 
-    /// Makes one that compares nothing.
-    pub fn uncompared() -> Self {
-        Self(None)
-    }
-
-    /// Tells whether an open file is the memory of the process that has this pid here; `None` where
-    /// that cannot be known. The process lives before and after, so that the pid is its own.
-    pub fn is_memory_of(&self, file: BorrowedFd<'_>, pid: i32) -> Option<bool> {
+    /// Asks the program, which `load` loads; `unmet` is what is said where that fails.
+    fn ask<A>(
+        &self,
+        load: impl FnOnce() -> io::Result<T>,
+        unmet: &str,
+        question: impl FnOnce(&T) -> io::Result<A>,
+    ) -> Option<A> {
         let loaded = self.0.as_ref()?.lock();
         let mut loaded = loaded.unwrap_or_else(PoisonError::into_inner);
         let is_to_load = match &*loaded {
@@ -45,27 +59,66 @@ impl OtherMounts {
             Loaded::Failed(at) => at.elapsed() > AGAIN_AFTER,
         };
         if is_to_load {
-            *loaded = load();
+            let made = load();
+            // The kernel's types are large.
+            tracer_kernel::give_back_what_is_free();
+            *loaded = made.map_or_else(
+                |error| {
+                    say(&format!("{unmet}: {error}"));
+                    Loaded::Failed(Instant::now())
+                },
+                Loaded::Yes,
+            );
         }
         match &*loaded {
-            Loaded::Yes(program) => program.is_of(file, pid).ok(),
+            Loaded::Yes(program) => question(program).ok(),
             Loaded::NotYet | Loaded::Failed(_) => None,
         }
     }
 }
 
-fn load() -> Loaded {
-    let opened = OpenedMemory::load();
-    // The kernel's types are large.
-    tracer_kernel::give_back_what_is_free();
-    opened.map_or_else(
-        |error| {
-            say(&format!(
-                "programs with a /proc of their own are refused, as their files cannot be compared: \
-                 {error}"
-            ));
-            Loaded::Failed(Instant::now())
-        },
-        Loaded::Yes,
-    )
+impl PeerRights {
+    /// Makes it, with nothing loaded.
+    pub fn new() -> Self {
+        Self(OnDemand::new())
+    }
+
+    /// Makes one that knows of no rights.
+    pub fn unknown() -> Self {
+        Self(OnDemand(None))
+    }
+
+    /// Tells whether the kernel has noted, as another process made this connection, that it might
+    /// trace every process (`CAP_SYS_PTRACE`, in the agent's user namespace).
+    pub fn might_trace_all(&self, connection: BorrowedFd<'_>) -> bool {
+        let might = self.0.ask(
+            ConnectedRights::load,
+            "programs with CAP_SYS_PTRACE that are not root's are given what is their user's alone, \
+             as it is not known with which rights they have connected",
+            |program| program.might_trace_all(connection),
+        );
+        might == Some(true)
+    }
+}
+
+impl OtherMounts {
+    /// Makes it, with nothing loaded.
+    pub fn new() -> Self {
+        Self(OnDemand::new())
+    }
+
+    /// Makes one that compares nothing.
+    pub fn uncompared() -> Self {
+        Self(OnDemand(None))
+    }
+
+    /// Tells whether an open file is the memory of the process that has this pid here; `None` where
+    /// that cannot be known. The process lives before and after, so that the pid is its own.
+    pub fn is_memory_of(&self, file: BorrowedFd<'_>, pid: i32) -> Option<bool> {
+        self.0.ask(
+            OpenedMemory::load,
+            "programs with a /proc of their own are refused, as their files cannot be compared",
+            |program| program.is_of(file, pid),
+        )
+    }
 }

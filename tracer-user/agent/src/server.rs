@@ -1,7 +1,7 @@
 //! The conversations with programs that want the kernel's events in their streams.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,13 +19,13 @@ use tracer_posix::wire::framed;
 use super::Hub;
 use super::closing::ClosingConnection;
 use super::hub::{SubscriptionId, Terms};
-use super::mounts::OtherMounts;
+use super::mounts::{OtherMounts, PeerRights};
 use super::receive::{AgentQuestion, receive};
 use super::rights::{self, Proven, prove};
 use super::service::{RoomKey, ServiceHandle, check_detail};
 use super::share::{Most, Shares};
 use super::socket::AgentSocket;
-use super::viewer::Viewer;
+use super::viewer::{Viewer, may_trace_all};
 
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
@@ -201,6 +201,15 @@ impl Guest {
         receive(self.connection.stream(), &self.slot).await
     }
 
+    /// Tells whether it might trace every process as it connected, where it may now. Of root's it is
+    /// not asked: that is known of its user.
+    fn might_trace_all(&self, peers: &PeerRights) -> bool {
+        let (user, pid) = (self.credentials.uid(), self.credentials.pid());
+        user != 0
+            && pid.is_some_and(may_trace_all)
+            && peers.might_trace_all(self.connection.stream().as_fd())
+    }
+
     /// Tells whether it is of a group, as the kernel noted it when it connected.
     fn is_of(&self, group: u32) -> bool {
         let groups = || groups_of_peer(self.connection.stream());
@@ -246,9 +255,14 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         Host::Service(service) => service.group().is_some_and(|group| guest.is_of(group)),
         Host::Trace(_) => false,
     };
+    let might_trace_all = match &host {
+        Host::Service(service) => guest.might_trace_all(&service.peers),
+        Host::Trace(_) => false,
+    };
     let mut conversation = Conversation {
         hub,
         host,
+        might_trace_all,
         asker: guest.credentials,
         is_of_group,
         room: None,
@@ -278,6 +292,8 @@ struct Conversation {
     hub: Hub,
     host: Host,
     asker: UCred,
+    /// Whether the kernel has noted, as it connected, that it might trace every process.
+    might_trace_all: bool,
     /// Whether it is of the group that sees every process.
     is_of_group: bool,
     /// The recording that the hub is of.
@@ -370,7 +386,7 @@ impl Conversation {
         let sees_every_process = self.is_of_group
             || asker
                 .pid()
-                .is_some_and(|asking| Viewer::new(asking, asker.uid(), asker.gid()).is_unmasked());
+                .is_some_and(|asking| self.viewer(asking).is_unmasked());
         if let Err(why) = check_detail(&detail, sees_every_process) {
             return refused(why.error_number(), &why.to_string());
         }
@@ -392,12 +408,18 @@ impl Conversation {
         }
     }
 
+    /// Returns the asker, which is the process of this pid, with the rights that it has.
+    fn viewer(&self, asking: i32) -> Viewer {
+        let user = (self.asker.uid(), self.asker.gid());
+        Viewer::new(asking, user, self.might_trace_all)
+    }
+
     /// Returns the process that the asker may trace.
     async fn permitted(&self, pid: i32, files: &[OwnedFd]) -> Result<Permitted, Answer> {
         let unknown = || refused(libc::EPERM, "the kernel does not know which process asks");
         let asker = &self.asker;
         let asking = asker.pid().ok_or_else(unknown)?;
-        let viewer = || Viewer::new(asking, asker.uid(), asker.gid());
+        let viewer = || self.viewer(asking);
         match &self.host {
             Host::Trace(_) => {
                 // A process that has just been made may ask before it is known here.
@@ -562,7 +584,8 @@ fn permitted_by_proof(
             libc::EPERM,
             "the service gives only processes that are wholly the user's own: the same real, \
              effective and saved user and group, no capabilities, memory that may be dumped, and \
-             the service's user namespace, even where ptrace allows more",
+             the service's user namespace, even where ptrace allows more; to programs that have \
+             CAP_SYS_PTRACE as they connect, all",
         ));
     }
     Ok(Permitted {

@@ -26,15 +26,18 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Makes the viewer of process `pid`, which connected with this user and group.
-    pub fn new(pid: i32, user: u32, group: u32) -> Self {
-        // Another user's process may have become one of root's since it connected: that counts for
-        // nothing.
+    /// Makes the viewer of process `pid`, which connected with this user and group. What it
+    /// connected with says also whether it might trace every process (`CAP_SYS_PTRACE`): false
+    /// where that is not known.
+    pub fn new(pid: i32, (user, group): (u32, u32), might_trace_all: bool) -> Self {
+        // A process may have become one of root's, or another program, since it connected: that
+        // counts for nothing.
         let namespace = NamespaceOf::read(pid);
-        let sees_all = user == 0
-            && namespace != NamespaceOf::Another
-            && Credentials::read(pid)
-                .is_some_and(|now| now.users == [0; 4] && now.effective & MAY_TRACE_ALL != 0);
+        let sees_all = namespace != NamespaceOf::Another
+            && Credentials::read(pid).is_some_and(|now| {
+                let is_root = user == 0 && now.users == [0; 4];
+                (is_root || might_trace_all) && now.effective & MAY_TRACE_ALL != 0
+            });
         Self {
             user,
             group,
@@ -87,6 +90,11 @@ impl Viewer {
                 now.users == [self.user; 4] && now.groups == [self.group; 4] && now.permitted == 0
             })
     }
+}
+
+/// Tells whether a process may trace every process of its user namespace now.
+pub fn may_trace_all(pid: i32) -> bool {
+    Credentials::read(pid).is_some_and(|now| now.effective & MAY_TRACE_ALL != 0)
 }
 
 /// User namespace of a process, seen from the agent's: in another one the same ids mean something
@@ -221,7 +229,7 @@ mod tests {
         // SAFETY: as above.
         let group = unsafe { libc::getegid() };
         assert!(!viewer(user + 1, group).may_see_now(pid));
-        let seen = Viewer::new(pid, user, group);
+        let seen = Viewer::new(pid, (user, group), false);
         assert!(seen.may_see_now(pid) && !seen.may_see_now(i32::MAX));
         assert_eq!(seen.sees_all(), user == 0);
     }

@@ -23,6 +23,14 @@ pub const EXIT: u8 = 0x95;
 pub const COPY: u8 = 0xbf;
 /// Adds a constant to a register.
 pub const ADD: u8 = 0x07;
+/// Adds a register to another one.
+pub const ADD_REGISTER: u8 = 0x0f;
+/// Shifts a register to the left.
+pub const SHIFT: u8 = 0x67;
+/// Leaves the bits of a constant in a register.
+pub const AND: u8 = 0x57;
+/// Jumps where a register has a value.
+pub const JUMP_IF: u8 = 0x15;
 /// Stores 64 bits of a register at an address.
 pub const WRITE: u8 = 0x7b;
 /// Jumps unless two registers are the same.
@@ -142,6 +150,12 @@ impl Assembly {
         self.put(ADD, register::THIRD, 0, offset);
         self.read_word(size_of::<u64>());
         self.put_at(READ, register::THIRD, register::FRAME, Self::WORD, 0);
+    }
+
+    /// Reads the pointer that is so far behind the address in `base` into the third register.
+    pub fn pointer(&mut self, base: u8, offset: i32) {
+        self.put(COPY, register::THIRD, base, 0);
+        self.follow(offset);
     }
 
     /// Ends the program, with what is in the register of results.

@@ -15,7 +15,8 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use crate::assembled::{
-    self, ADD, Assembly, COPY, Instruction, READ, READ_HALF, SET, WRITE, helper, register,
+    self, ADD, ADD_REGISTER, Assembly, COPY, Instruction, JUMP_IF, READ, READ_HALF, SET, SHIFT,
+    WRITE, helper, register,
 };
 use crate::btf::reader::Btf;
 use crate::call;
@@ -114,11 +115,7 @@ impl Places {
     }
 }
 
-const ADD_REGISTER: u8 = 0x0f;
 const MULTIPLY: u8 = 0x27;
-const SHIFT: u8 = 0x67;
-/// Jumps where a register is 0.
-const JUMP_IF: u8 = 0x15;
 /// Jumps where a register is less than another one.
 const JUMP_IF_LESS: u8 = 0xad;
 
@@ -145,12 +142,6 @@ mod asked {
 }
 
 impl Assembly {
-    /// Reads the pointer that is so far behind the address in `base` into the third register.
-    fn pointer(&mut self, base: u8, offset: i32) {
-        self.put(COPY, register::THIRD, base, 0);
-        self.follow(offset);
-    }
-
     /// Reads the 32 bits that are so far behind the address in `base` into the third register.
     fn half(&mut self, base: u8, offset: i32) {
         self.put(COPY, register::THIRD, base, 0);

@@ -34,7 +34,7 @@ use tracer_kernel::give_back_what_is_free;
 
 use super::Hub;
 use super::hub::MOST_AT_SERVICE;
-use super::mounts::OtherMounts;
+use super::mounts::{OtherMounts, PeerRights};
 use super::server::{Host, welcome};
 use orders::Orders;
 use policy::Allow;
@@ -68,6 +68,8 @@ pub struct ServiceHandle {
     policy: Policy,
     /// Comparison of files of other mounts of `/proc`.
     pub mounts: OtherMounts,
+    /// Rights with which programs have connected.
+    pub peers: PeerRights,
 }
 
 impl ServiceHandle {
@@ -79,6 +81,7 @@ impl ServiceHandle {
             refusals: Refusals::unsaid(),
             policy: Policy::default(),
             mounts: OtherMounts::uncompared(),
+            peers: PeerRights::unknown(),
         };
         (handle, received)
     }
@@ -117,6 +120,7 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
             refusals: Refusals::default(),
             policy,
             mounts: OtherMounts::new(),
+            peers: PeerRights::new(),
         });
         tokio::spawn(welcome(listener, hub.clone(), host));
         let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
