@@ -23,8 +23,8 @@
  * attack_agent stop PATH N       N times subscribes to itself and asks again and again without listening; stops then
  * attack_agent linger PATH N     N times connects and sends sockets whose closing waits for a minute: in every second one as
  *                                a proof, else half a message; holds the connections
- * attack_agent flood PATH N      N times sends half a message with a descriptor, or three of them with a message, and
- *                                hangs up
+ * attack_agent flood PATH N      N times connects, and sends half a message with a descriptor, three of them with a
+ *                                message, or nothing, and hangs up; says "connected N"
  *
  * A PATH that begins with @ is an abstract name.
  */
@@ -444,16 +444,20 @@ static void flood(int count)
 {
     int file = open("/dev/null", O_RDONLY);
     int files[3] = { file, file, file };
+    int connections = 0;
     for (int i = 0; i < count; i++) {
         int guest = connected();
         if (guest < 0)
             continue;
+        connections++;
         message[0] = 1;
         message[1] = message[2] = message[3] = 0;
         message[4] = 2; /* Collect */
-        sent(guest, i % 2 ? 5 : 2, files, i % 2 ? 3 : 1);
+        if (i % 3)
+            sent(guest, i % 3 == 1 ? 5 : 2, files, i % 3 == 1 ? 3 : 1);
         close(guest);
     }
+    printf("connected %d\n", connections);
 }
 
 static struct sockaddr_in here = { .sin_family = AF_INET };

@@ -121,6 +121,54 @@ fn memory(service: &Service, name: &str) -> u64 {
     kib.trim_end_matches(" kB").parse().unwrap()
 }
 
+/// Returns the KiB of the service's memory that are there, without rings of a third CPU and of
+/// further ones.
+fn memory_for_two_cpus(service: &Service) -> u64 {
+    let maps = fs::read_to_string(format!("/proc/{}/smaps", service.pid())).unwrap();
+    let (mut is_ring, mut rings) = (false, 0);
+    for line in maps.lines() {
+        if let Some(size) = line.strip_prefix("Rss:").filter(|_| is_ring) {
+            let kib: u64 = size.trim().trim_end_matches(" kB").parse().unwrap();
+            rings += kib;
+        } else if line.contains(" r--s ") {
+            is_ring = line.ends_with("bpf-map");
+        } else if line.starts_with("VmFlags:") {
+            is_ring = false;
+        }
+    }
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let further = rings - rings * 2 / u64::try_from(cpus).unwrap().max(2);
+    memory(service, "VmRSS") - further
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn ten_users_with_streams_take_twelve_mebibytes_of_the_service() {
+    // As it is built for tests it has more of its own program in memory.
+    if missing_right().is_some() || !is_whole() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let programs: Vec<Target> = (0..10)
+        .map(|nth| {
+            let mut program = service.program(ATTACKER + 100 + nth, "agent_returns");
+            let program = Target::start(&mut program).unwrap().0;
+            program.wait_for("first").unwrap();
+            program
+        })
+        .collect();
+    // What loading takes is given back a little later.
+    let mut kib = 0;
+    let is_small = wait_until("memory to be given back", SOON, || {
+        kib = memory_for_two_cpus(&service);
+        Ok((kib <= 12 << 10).then_some(()))
+    });
+    assert!(is_small.is_ok(), "{kib} KiB");
+    for program in programs {
+        program.end_saying().unwrap();
+    }
+}
+
 #[test]
 #[ignore = "loads eBPF"]
 fn processes_that_came_and_went_unseen_take_no_memory() {

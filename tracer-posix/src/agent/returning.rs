@@ -154,9 +154,17 @@ impl Return {
     /// Goes one step further, which takes some milliseconds at most. Returns the agent that has
     /// granted all that was asked of it.
     pub fn step(&mut self, wish: &Wish) -> Option<Guarded<UnixStream>> {
+        self.step_with(wish, || connect(STEP).ok())
+    }
+
+    fn step_with(
+        &mut self,
+        wish: &Wish,
+        connect: impl FnOnce() -> Option<UnixStream>,
+    ) -> Option<Guarded<UnixStream>> {
         if self.asked.is_none() && Instant::now() >= self.next {
             self.next = Instant::now() + PAUSE;
-            self.asked = ask(wish);
+            self.asked = connect().and_then(|agent| ask(wish, agent));
         }
         let asked = self.asked.as_mut()?;
         match asked.hear() {
@@ -170,9 +178,8 @@ impl Return {
     }
 }
 
-/// Asks an agent, if there is one, for all of it.
-fn ask(wish: &Wish) -> Option<Asked> {
-    let agent = connect(STEP).ok()?;
+/// Asks an agent for all of it.
+fn ask(wish: &Wish, agent: UnixStream) -> Option<Asked> {
     let mut to = Until::new(&agent, Instant::now() + STEP);
     let answers = wish.say_all(|ask, proof| send(&mut to, ask, proof).ok())?;
     Some(Asked {
@@ -217,9 +224,50 @@ fn is_readable(agent: &UnixStream) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixListener;
     use std::process::Command;
 
     use super::*;
+    use crate::wire::framed;
+
+    #[test]
+    fn the_first_question_waits_for_the_agent_that_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().join("socket");
+        // Of who starts the agent: it stays while there is none.
+        let listener = UnixListener::bind(&at).unwrap();
+        let wish = Wish::new(Request {
+            pid: own_pid(),
+            inherit: true,
+            capacity: 4096,
+            mode: RingMode::KeepOldest,
+            detail: None,
+        });
+        let attempts = Cell::new(0);
+        let mut back = Return::begin();
+        let mut step = || {
+            back.step_with(&wish, || {
+                attempts.set(attempts.get() + 1);
+                UnixStream::connect(&at).ok()
+            })
+        };
+        assert!(step().is_none());
+        assert_eq!(attempts.get(), 1);
+        // Longer than the pause between two attempts.
+        let begun = Instant::now();
+        while begun.elapsed() < PAUSE + STEP {
+            assert!(step().is_none());
+            std::thread::sleep(STEP);
+        }
+        let (mut agent, _) = listener.accept().unwrap();
+        agent.write_all(&framed(&Answer::Done).unwrap()).unwrap();
+        while step().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(attempts.get(), 1);
+    }
 
     #[test]
     fn an_agent_is_asked_for_those_that_are_left() {
