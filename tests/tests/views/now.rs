@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::dist;
-use tests::namespace;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
+use tests::{namespace, terminal};
 
 /// A process and a thread of it.
 type Ids = (i64, i64);
@@ -441,4 +441,24 @@ fn questions_that_cannot_be_answered_are_refused() {
     assert!(refused(&["trace.log"]).contains("--now is about processes that are there"));
     assert!(refused(&["--span", "x", "-p", "1"]).contains("cannot be used with"));
     assert!(refused(&["--comm", "no-such-name"]).contains("there are no processes called"));
+}
+
+#[test]
+fn on_a_terminal_the_waits_of_many_fit_the_screen() {
+    let sleeping = || Command::new("sleep").arg("60").spawn().unwrap();
+    let mut sleeping: Vec<Child> = (0..40).map(|_| sleeping()).collect();
+    let pids: Vec<String> = sleeping.iter().map(|one| one.id().to_string()).collect();
+    let mut why = Command::new(dist::tracer_user().unwrap());
+    why.args(["why", "--now", "-p"]).arg(pids.join(","));
+    let shown = terminal::written_to(why, (100, 30));
+    for one in &mut sleeping {
+        one.kill().unwrap();
+        one.wait().unwrap();
+    }
+    let shown = shown.unwrap();
+    assert!(terminal::rows_of(&shown, 100) < 30, "{shown}");
+    assert!(
+        shown.contains("\ntruncated: ") && shown.ends_with(" | less\n"),
+        "{shown}"
+    );
 }

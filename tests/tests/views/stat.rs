@@ -913,3 +913,31 @@ fn on_a_terminal_the_statistics_of_a_command_fit_with_the_closing_lines() {
         assert!(shown.contains(" 2>&1 | less\n"), "{shown}");
     }
 }
+
+#[test]
+fn counts_hold_to_their_budget_and_fit_a_terminal() {
+    if missing_right().is_some() {
+        return;
+    }
+    let counting = |options: &[&str]| {
+        let mut stat = Command::new(dist::tracer_user().unwrap());
+        stat.args(["stat", "--count", "--by", "process"])
+            .args(options);
+        stat.args(["--", "sh", "-c", "for i in $(seq 20); do /bin/true; done"]);
+        stat
+    };
+    let said = counting(&["--budget", "1000"]).output().unwrap().stderr;
+    let text = String::from_utf8(said).unwrap();
+    let counts = text
+        .lines()
+        .filter(|line| !line.starts_with("tracer-user: "));
+    let bytes: usize = counts.map(|line| line.len() + 1).sum();
+    assert!(bytes <= 1000, "{bytes}: {text}");
+    assert!(text.contains("\ntruncated: "), "{text}");
+    let json = counting(&["--budget", "1000", "--format", "json"]).output();
+    let counts: Value = serde_json::from_slice(&json.unwrap().stderr).unwrap();
+    assert!(counts["truncated"]["left_out"].is_object(), "{counts}");
+    let shown = terminal::written_to(counting(&[]), (80, 24)).unwrap();
+    assert!(terminal::rows_of(&shown, 80) < 24, "{shown}");
+    assert!(shown.contains(" 2>&1 | less\n"), "{shown}");
+}
