@@ -201,8 +201,8 @@ impl Guest {
         receive(self.connection.stream(), &self.slot).await
     }
 
-    /// Tells whether it might trace every process as it connected, where it may now. Of root's it is
-    /// not asked: that is known of its user.
+    /// Tells whether it might trace every process as it connected, where it may now. It is not
+    /// asked where root connected, which is known from its user.
     fn might_trace_all(&self, peers: &PeerRights) -> bool {
         let (user, pid) = (self.credentials.uid(), self.credentials.pid());
         user != 0

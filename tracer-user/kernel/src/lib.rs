@@ -12,8 +12,8 @@
 //! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
 //!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`,
 //!   `unended`).
-//! - `opened` tells whose memory an open file is, and `connected` with which rights a connection was
-//!   made, for the service (`assembled`).
+//! - `opened` tells whose memory an open file is, and `connected` with which rights another process
+//!   has connected, for the service (`assembled`).
 //! - `memory` gives back what loading took.
 //! - [`named_tracepoints`] are those that are recorded by their names.
 //! - [`checks`] makes the lines that `tracer-user doctor` prints.
