@@ -5,6 +5,8 @@
  *     when threads are there already, or else in its own. Each call of kcmp() has as its last two arguments the halves
  *     of the identifiers that count at that moment: the second half of the trace, and the span; zeroes for none.
  *
+ * With EMITS, it emits an event "works" with the same two, and calls probed(trace, span), now and then.
+ *
  * Prints a line for each change, "set TID FROM UNTIL TRACE SPAN": it was made between these two moments.
  */
 #include "otel.h"
@@ -17,6 +19,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#ifdef EMITS
+#include <trace.h>
+#endif
 
 #ifdef LIBRARY
 __attribute__((visibility("default"))) __thread struct record *otel_thread_ctx_v1;
@@ -116,6 +121,47 @@ static void pause_for(long ns)
     nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
+#ifdef EMITS
+static trace_event_id_t event;
+
+/* Is probed. */
+__attribute__((noinline, noclone, used)) void probed(uint64_t trace, uint64_t span)
+{
+    __asm__ volatile("" : : "r"(trace), "r"(span) : "memory");
+}
+
+/* Says for what it works, by an event of its own and by the arguments of a function. */
+static void tell(uint64_t trace, uint64_t span)
+{
+    uint64_t both[] = {trace, span};
+
+    posix_trace_event(event, both, sizeof both);
+    probed(trace, span);
+}
+
+/* Works for one span within another, and for the outer one again, without a call in between that is traced. */
+static void tell_of_both(struct record *record, uint64_t trace, uint64_t span)
+{
+    uint64_t inner = span | 1ul << 63;
+
+    tell(trace, span);
+    set(record, trace, inner);
+    tell(trace, inner);
+    set(record, trace, span);
+    tell(trace, span);
+}
+#else
+static void tell_of_both(struct record *record, uint64_t trace, uint64_t span)
+{
+    (void)record, (void)trace, (void)span;
+}
+
+static void tell(uint64_t trace, uint64_t span)
+{
+    (void)trace, (void)span;
+}
+#endif
+
 static void work_for(struct record *record, int nr)
 {
     uint64_t trace = 0x1000 * (uint64_t)getpid() + (uint64_t)nr;
@@ -125,11 +171,13 @@ static void work_for(struct record *record, int nr)
 
         set(record, trace, span);
         mark(trace, span);
+        tell_of_both(record, trace, span);
         if (round % 8 == 0)
             pause_for(50000);
         mark(trace, span);
         if (round % 5 == 0) {
             detach();
+            tell(0, 0);
             mark(0, 0);
         }
         if (round % 32 == 0)
@@ -269,6 +317,9 @@ int main(int argc, char **argv)
     }
 #ifdef OWN
     context = context_of_program;
+#endif
+#ifdef EMITS
+    must("name", posix_trace_eventid_open("works", &event));
 #endif
     signal(SIGURG, handle);
     pthread_barrier_init(&loaded, NULL, 2);

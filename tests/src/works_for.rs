@@ -13,7 +13,7 @@ use crate::dist::{self, Linkage};
 const TRACE: &str = "4bf92f3577b34da6";
 
 /// Second half of the trace, and the span; zeroes for none.
-type Context = (u64, u64);
+pub type Context = (u64, u64);
 
 /// Changes of each thread, as the program says them: between two moments, to a context.
 pub type Changes = BTreeMap<i64, BTreeSet<(u64, u64, Context)>>;
@@ -48,7 +48,12 @@ fn hex(digits: Option<&str>) -> anyhow::Result<u64> {
     Ok(u64::from_str_radix(digits.context("no number")?, 16)?)
 }
 
-fn context_of(event: &Value) -> anyhow::Result<Context> {
+/// Returns the second half of the trace that an event is for, and the span; zeroes for none.
+///
+/// # Errors
+///
+/// It is for a trace of another program.
+pub fn context_of(event: &Value) -> anyhow::Result<Context> {
     let Some(trace) = event["trace_id"].as_str() else {
         return Ok((0, 0));
     };

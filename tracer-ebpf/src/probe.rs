@@ -28,6 +28,7 @@ use crate::record::{Wake, record, record_by};
 use crate::stack;
 use crate::subject::Subject;
 use crate::task::{Task, thread_id_of};
+use crate::thread_context;
 
 /// Where the probes are, by the cookie of the attachment. The agent sets the size.
 #[map]
@@ -99,6 +100,7 @@ fn passed(ctx: &ProbeContext) {
     if count_probe(thread.state, site.probe) {
         return;
     }
+    thread_context::note(&thread);
     let event_type = EventTypeId(u32::from(PROBE_RECORDS | site.probe));
     stack::record_at_probe(ctx, &thread, event_type.0);
     if site.texts != 0 {

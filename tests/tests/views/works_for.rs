@@ -8,8 +8,9 @@ use std::process::Command;
 
 use serde_json::Value;
 use tests::dist;
+use tests::event::two_integers;
 use tests::rights::missing_right;
-use tests::works_for::{changes, compare, compile, lines_of};
+use tests::works_for::{Context, changes, compare, compile, context_of, lines_of};
 
 fn tracer(words: &[&str]) -> Vec<u8> {
     let mut command = Command::new("timeout");
@@ -91,6 +92,116 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
     for kind in kinds {
         assert!(spans.contains(kind["name"].as_str().unwrap()), "{kind}");
     }
+}
+
+/// Compares events of the program, and passes of its probe, with what they say themselves. Returns
+/// how many of both have a context and have rightly none, and the events for which it is unknown.
+fn compare_told(events: &[Value]) -> ([usize; 2], [usize; 2], usize) {
+    let (mut own, mut probed, mut unknown) = ([0; 2], [0; 2], 0);
+    for event in events {
+        let kind = event["type"].as_str().unwrap_or_default();
+        let is_probe = kind.starts_with("probe:");
+        let said: Context = if is_probe {
+            // What a register holds is shown with a sign.
+            let argument = |name: &str| {
+                let shown = &event["data"][name];
+                let signed = shown.as_i64().map(i64::cast_unsigned);
+                shown.as_u64().or(signed).unwrap()
+            };
+            (argument("arg0"), argument("arg1"))
+        } else if kind == "works" {
+            two_integers(&event.to_string()).unwrap()
+        } else {
+            continue;
+        };
+        let found = context_of(event).unwrap();
+        if !is_probe && said != (0, 0) && found == (0, 0) {
+            unknown += 1;
+            continue;
+        }
+        assert_eq!(found, said, "{event}");
+        let counts = if is_probe { &mut probed } else { &mut own };
+        counts[usize::from(said == (0, 0))] += 1;
+    }
+    (own, probed, unknown)
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn probes_and_own_events_with_stacks_have_the_span_that_counts_there_and_no_other() {
+    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let program = compile(folder, "emits", &["-DOWN", "-DEMITS", "-rdynamic"]).unwrap();
+    let program = program.to_str().unwrap();
+    let log = folder.join("log");
+    let log = log.to_str().unwrap();
+    let probe = format!("{program}:probed");
+    let recorded = ["--trace-context", "--syscalls", "kcmp", "--probe", &probe];
+    let sizes = ["--ring-size", "32M", "--stream-size", "64M"];
+    let stacks = ["--stack", "user", "--stack-for", "user"];
+    let command = ["--", program, "200"];
+
+    // A log, and the same live.
+    let into = ["--log", log];
+    tracer(&[&["run"], &recorded[..], &sizes, &stacks, &into, &command].concat());
+    let of_log = lines_of(&tracer(&["read", log, "--format", "json"])).unwrap();
+    let shown = folder.join("events.json");
+    let shown_to = ["--format", "json", "--output", shown.to_str().unwrap()];
+    tracer(
+        &[
+            &["run"],
+            &recorded[..],
+            &sizes,
+            &stacks,
+            &shown_to,
+            &command,
+        ]
+        .concat(),
+    );
+    let live = lines_of(&std::fs::read(&shown).unwrap()).unwrap();
+    for events in [of_log, live] {
+        let (own, probed, unknown) = compare_told(&events);
+        assert!(own[0] > 2500 && own[1] > 150, "{own:?} {probed:?}");
+        assert!(probed[0] > 2500 && probed[1] > 150, "{own:?} {probed:?}");
+        assert_eq!(unknown, 0, "{own:?}");
+    }
+
+    // Spans of the inside are explained, which no event of the kernel was for.
+    let trace = tracer(&[
+        "read", log, "--format", "json", "--event", "works", "--limit", "1",
+    ]);
+    let trace = lines_of(&trace).unwrap()[0]["trace_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let why = tracer(&["why", log, "--trace-id", &trace, "--format", "json"]);
+    let why: Value = serde_json::from_slice(&why).unwrap();
+    let kinds = why["spans"].as_array().unwrap().iter();
+    let names: Vec<&str> = kinds.map(|kind| kind["name"].as_str().unwrap()).collect();
+    assert!(
+        names.iter().any(|name| name.starts_with("span 8")),
+        "{names:?}"
+    );
+
+    // Without their stacks nothing is said of a program's own events.
+    tracer(
+        &[
+            &["run"],
+            &recorded[..],
+            &sizes,
+            &["--force"],
+            &into,
+            &command,
+        ]
+        .concat(),
+    );
+    let events = lines_of(&tracer(&["read", log, "--format", "json"])).unwrap();
+    let (own, probed, unknown) = compare_told(&events);
+    assert!(own[0] == 0 && unknown > 2500, "{own:?} {unknown}");
+    assert!(probed[0] > 2500, "{probed:?}");
 }
 
 /// Span of an event: its trace, and itself.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tracer_engine::event::MonotonicNs;
 use tracer_event::consumer::{Consumer, Lines};
 use tracer_event::summary::Summary;
+use tracer_event::thread_contexts::ThreadContext;
 use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
 use tracer_text::escape::push_for_people;
@@ -203,15 +204,23 @@ fn push_shown(out: &mut String, why: &Why, position: usize, shown: &ShownSpan, m
         format!(", begun by {}", thread(span.begun_by, b""))
     };
     out.push_str(&format!(
-        "{position}. {} {} of {}, {} of all, at {}{begun_by}\n",
+        "{position}. {} {} of {}, {} of all, at {}{begun_by}{}\n",
         name(kind.map_or(&[], |kind| &kind.name)),
         duration(span.ns()),
         thread(span.thread, &shown.comm),
         share(span.ns(), all),
         seconds(at),
+        shown.context.as_ref().map_or_else(String::new, working_for)
     ));
     let of = (&shown.blame, why.paths.functions());
     tree::push(out, of, span.ns(), &mut lines);
+}
+
+/// Names the span of OpenTelemetry for which a thread worked.
+fn working_for(context: &ThreadContext) -> String {
+    let mut out = b", for ".to_vec();
+    context.push(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 fn name(bytes: &[u8]) -> String {
@@ -262,9 +271,16 @@ pub fn render_shown(paths: &Paths, shown: &ShownSpan, start: u64) -> Value {
         "ns": span.ns(),
         "parts": tree::tree(&shown.blame, paths.functions()),
     });
-    if let (Some(one), true) = (one.as_object_mut(), paths.has_segments()) {
+    let Some(members) = one.as_object_mut() else {
+        return one;
+    };
+    if let Some(context) = &shown.context {
+        members.insert("trace_id".to_owned(), context.trace().into());
+        members.insert("span_id".to_owned(), context.span().into());
+    }
+    if paths.has_segments() {
         let segments = tree::segments(&shown.segments, paths.functions(), start);
-        one.insert("segments".to_owned(), segments);
+        members.insert("segments".to_owned(), segments);
     }
     one
 }

@@ -8,6 +8,13 @@ use tracer_text::digits::push_decimal;
 /// Limit beyond which values are shown to people in hexadecimal: most are addresses.
 const LARGE: u64 = 1 << 32;
 
+/// Tells whether a type of this name is that of a probe of programs.
+#[must_use]
+pub fn is_probe(name: &[u8]) -> bool {
+    const PREFIXES: [&[u8]; 3] = [b"probe:", b"retprobe:", b"usdt:"];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// Argument of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentValue {

@@ -4,18 +4,23 @@
 //! counts for the events of that thread at which the kernel has read it, until the next one. It
 //! also counts while the thread has no CPU, as only the thread itself changes it: so for what
 //! others do to it then. What other events happened for is not known: a context may have changed
-//! since.
+//! since. A program's own event has one where its stack is recorded: a probe at its trace point
+//! reads both.
 
 use std::collections::HashMap;
 
+use tracer_binary::stacks::{LONGEST_BEFORE, NEXT_USER_EVENT, RecordedStack};
 pub use tracer_binary::thread_context::ThreadContext;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SignalGenerateData;
-use tracer_engine::event::{Event, EventHeader};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 use zerocopy::FromBytes as _;
 
 /// Threads whose contexts are known at a time. Beyond that, all are forgotten.
 const MOST: usize = 1 << 20;
+
+/// Stacks of programs' own events that wait for these at a time. Beyond that, all are forgotten.
+const MOST_STACKS: usize = 16_384;
 
 /// Types of the events at which contexts are read.
 const CARRYING: [EventTypeId; 15] = [
@@ -48,10 +53,32 @@ pub fn has_context(event: &Event<'_>) -> bool {
     }
 }
 
+/// Tells whether an event has the context of its thread: the kernel reads it there, or there is a
+/// probe, or a stack was recorded for a program's own event.
+#[must_use]
+pub fn has_context_at(event: &Event<'_>, is_probe: impl FnOnce() -> bool, has_stack: bool) -> bool {
+    if event.header.event_type.is_user() {
+        has_stack || is_probe()
+    } else {
+        has_context(event)
+    }
+}
+
 /// Contexts that threads have now.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadContexts {
     of: HashMap<(i32, i32), Known>,
+    /// Contexts at stacks of programs' own events, which have not come yet.
+    at_stacks: HashMap<StackKey, (MonotonicNs, ThreadContext)>,
+}
+
+/// Event of a program that a stack is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum StackKey {
+    /// The next one of this thread at this trace point.
+    Next { tid: i32, address: u64 },
+    /// That of this thread at this time.
+    At { tid: i32, time: MonotonicNs },
 }
 
 /// Context of a thread.
@@ -71,6 +98,10 @@ impl ThreadContexts {
             self.forget();
         }
         let thread = (header.pid, header.tid);
+        if header.event_type == EventTypeId::STACK {
+            self.note_stack(event);
+            return false;
+        }
         if header.event_type != EventTypeId::THREAD_CONTEXT {
             self.note(header, thread);
             return false;
@@ -108,12 +139,70 @@ impl ThreadContexts {
         }
     }
 
+    /// Notes the context of the program's own event that a stack is of.
+    fn note_stack(&mut self, event: &Event<'_>) {
+        let header = &event.header;
+        if self.of.is_empty() && self.at_stacks.is_empty() {
+            return;
+        }
+        let Some(taken) = RecordedStack::parse(event.data) else {
+            return;
+        };
+        let of = EventTypeId(taken.head.event_type);
+        let tid = header.tid;
+        let key = if of == NEXT_USER_EVENT {
+            let address = taken.user().next();
+            address.map(|address| StackKey::Next { tid, address })
+        } else {
+            let time = header.time;
+            of.is_user().then_some(StackKey::At { tid, time })
+        };
+        let Some(key) = key else {
+            return;
+        };
+        match self.of.get(&(header.pid, tid)) {
+            Some(known) => {
+                if self.at_stacks.len() >= MOST_STACKS {
+                    self.at_stacks.clear();
+                }
+                let context = known.context;
+                self.at_stacks.insert(key, (header.time, context));
+            }
+            None => drop(self.at_stacks.remove(&key)),
+        }
+    }
+
+    /// Returns the context of a program's own event, by its stack.
+    fn take_at_stack(&mut self, header: &EventHeader) -> Option<ThreadContext> {
+        if self.at_stacks.is_empty() {
+            return None;
+        }
+        let (tid, time) = (header.tid, header.time);
+        let address = header.program_address;
+        let at = self.at_stacks.remove(&StackKey::At { tid, time });
+        let next = self.at_stacks.remove(&StackKey::Next { tid, address });
+        let (since, context) = at.or(next)?;
+        let ago = time.0.checked_sub(since.0)?;
+        (ago <= LONGEST_BEFORE).then_some(context)
+    }
+
     /// Returns the context of an event that was learnt; `None` where it has none, or none is known.
-    pub fn context(&mut self, event: &Event<'_>) -> Option<ThreadContext> {
-        if self.of.is_empty() {
+    /// `is_probe` tells of a type that is not the system's whether it is one of a probe.
+    pub fn context(
+        &mut self,
+        event: &Event<'_>,
+        is_probe: impl FnOnce() -> bool,
+    ) -> Option<ThreadContext> {
+        if self.is_empty() {
             return None;
         }
         let header = &event.header;
+        if header.event_type.is_user() {
+            let known = self.of.get(&(header.pid, header.tid));
+            let known = known.map(|known| known.context);
+            let at_stack = self.take_at_stack(header);
+            return at_stack.or_else(|| known.filter(|_| is_probe()));
+        }
         let known = self.of.get_mut(&(header.pid, header.tid))?;
         if has_context(event) {
             return Some(known.context);
@@ -130,18 +219,20 @@ impl ThreadContexts {
     /// Tells whether no thread has one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.of.is_empty() && self.at_stacks.is_empty()
     }
 
     /// Forgets all: events are missing.
     pub fn forget(&mut self) {
         self.of.clear();
+        self.at_stacks.clear();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tracer_engine::event::{MonotonicNs, Truncation};
+    use tracer_common::kernel::StackData;
+    use tracer_engine::event::Truncation;
     use zerocopy::{FromZeros as _, IntoBytes as _};
 
     use super::*;
@@ -166,6 +257,13 @@ mod tests {
         }
     }
 
+    /// The data of a stack of a user event at a trace point.
+    fn user_stack(of: EventTypeId, address: u64) -> Vec<u8> {
+        let mut data = StackData::new_zeroed();
+        (data.event_type, data.user_frames) = (of.0, 1);
+        [data.as_bytes(), address.as_bytes()].concat()
+    }
+
     fn says(tid: i32, byte: u8) -> (EventHeader, [u8; 24]) {
         (header(EventTypeId::THREAD_CONTEXT, tid), [byte; 24])
     }
@@ -178,7 +276,7 @@ mod tests {
             assert!(contexts.learn(&Event { header, data }));
         };
         let spans = |contexts: &mut ThreadContexts, id| {
-            [8, 9].map(|tid| Some(contexts.context(&event(id, tid))?.span_id[0]))
+            [8, 9].map(|tid| Some(contexts.context(&event(id, tid), || false)?.span_id[0]))
         };
         learn(&mut contexts, says(8, 1));
         learn(&mut contexts, says(9, 2));
@@ -223,7 +321,8 @@ mod tests {
         let mut span_at = |id| {
             let event = event(id, 8);
             contexts.learn(&event);
-            contexts.context(&event).map(|context| context.span_id[0])
+            let context = contexts.context(&event, || false)?;
+            Some(context.span_id[0])
         };
         // It may have changed since the kernel has read it.
         assert_eq!(span_at(EventTypeId::WAKEUP), None);
@@ -250,8 +349,56 @@ mod tests {
                 data: data.as_bytes(),
             };
             contexts.learn(&event);
-            let found = contexts.context(&event).map(|context| context.span_id[0]);
-            assert_eq!(found, expected);
+            let found = contexts.context(&event, || false);
+            assert_eq!(found.map(|context| context.span_id[0]), expected);
         }
+    }
+
+    #[test]
+    fn a_programs_own_event_has_the_context_of_its_stack_and_a_probe_that_of_its_thread() {
+        let mut contexts = ThreadContexts::default();
+        let user = EventTypeId(300);
+        let (head, data) = says(8, 1);
+        let at = |contexts: &mut ThreadContexts, time, event_type, address, data: &[u8]| {
+            let event = Event {
+                header: EventHeader {
+                    time: MonotonicNs(time),
+                    program_address: address,
+                    ..header(event_type, 8)
+                },
+                data,
+            };
+            contexts.learn(&event);
+            let found = contexts.context(&event, || address == 0x999);
+            found.map(|context| context.span_id[0])
+        };
+        contexts.learn(&Event {
+            header: head,
+            data: &data,
+        });
+        // Of a probe, which reads it; and of none, without a stack.
+        assert_eq!(at(&mut contexts, 5, user, 0x999, b""), Some(1));
+        assert_eq!(at(&mut contexts, 6, user, 0x400, b""), None);
+        // Of the next event at this trace point, once, whatever comes in between.
+        let next = user_stack(NEXT_USER_EVENT, 0x400);
+        at(&mut contexts, 7, EventTypeId::STACK, 0, &next);
+        assert_eq!(at(&mut contexts, 8, user, 0x500, b""), None);
+        at(&mut contexts, 8, EventTypeId::THREAD_CONTEXT, 0, &[2; 24]);
+        assert_eq!(at(&mut contexts, 9, user, 0x400, b""), Some(1));
+        assert_eq!(at(&mut contexts, 10, user, 0x400, b""), None);
+        // As a log has it: of the event at this time.
+        let own = user_stack(user, 0x400);
+        at(&mut contexts, 11, EventTypeId::STACK, 0, &own);
+        assert_eq!(at(&mut contexts, 11, user, 0x400, b""), Some(2));
+        // Too long ago; and of a thread that has none by then.
+        at(&mut contexts, 12, EventTypeId::STACK, 0, &next);
+        assert_eq!(
+            at(&mut contexts, 13 + LONGEST_BEFORE, user, 0x400, b""),
+            None
+        );
+        at(&mut contexts, 14, EventTypeId::STACK, 0, &next);
+        at(&mut contexts, 15, EventTypeId::THREAD_CONTEXT, 0, &[0; 24]);
+        at(&mut contexts, 16, EventTypeId::STACK, 0, &next);
+        assert_eq!(at(&mut contexts, 17, user, 0x400, b""), None);
     }
 }

@@ -9,7 +9,8 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::ThreadContextData;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
-use tracer_event::thread_contexts::has_context;
+use tracer_event::probe::is_probe;
+use tracer_event::thread_contexts::has_context_at;
 use tracer_log_view::log_output::LogOutput;
 use zerocopy::IntoBytes as _;
 
@@ -41,7 +42,11 @@ impl LogStage {
         comm: Option<&[u8]>,
         types: &EventTypes,
     ) {
-        if self.contexts.differs(event, context) {
+        let name = || types.name(event.header.event_type);
+        let is_at = |event: &Event<'_>| {
+            has_context_at(event, || name().is_some_and(is_probe), stack.is_some())
+        };
+        if self.contexts.differs(event, context, is_at) {
             let data = ThreadContextData {
                 trace_id: context.map_or([0; 16], |context| context.trace_id),
                 span_id: context.map_or([0; 8], |context| context.span_id),
@@ -88,8 +93,13 @@ impl WrittenContexts {
     const AGAIN_NS: u64 = 1_000_000_000;
 
     /// Tells whether this context of an event's thread is to be written before the event, and
-    /// remembers that it is.
-    fn differs(&mut self, event: &Event<'_>, context: Option<ThreadContext>) -> bool {
+    /// remembers that it is. `has_context` tells whether it counts for the event.
+    fn differs(
+        &mut self,
+        event: &Event<'_>,
+        context: Option<ThreadContext>,
+        has_context: impl FnOnce(&Event<'_>) -> bool,
+    ) -> bool {
         let header = &event.header;
         if header.event_type == EventTypeId::OVERFLOW {
             // So does who reads the log.

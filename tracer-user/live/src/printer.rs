@@ -16,6 +16,7 @@ use tracer_event::consumer::{Consumer, Lines, TraceLosses};
 use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::gap::{Gap, Missing};
 use tracer_event::predicate::{Show, Sieve};
+use tracer_event::probe::is_probe;
 use tracer_event::selection::Selection;
 use tracer_event::summary::{HeldUp, Summary, WriteLosses};
 use tracer_event::thread_contexts::ThreadContexts;
@@ -246,7 +247,8 @@ impl Printer {
         if is_context && !self.rows.shows(EventTypeId::THREAD_CONTEXT) {
             return;
         }
-        let context = self.contexts.context(event);
+        let is_probe = || types.name(event.header.event_type).is_some_and(is_probe);
+        let context = self.contexts.context(event, is_probe);
         if stacks::is_part(event.header.event_type) && self.take_part(event, comm, inside, types) {
             return;
         }

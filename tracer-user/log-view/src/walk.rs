@@ -21,6 +21,7 @@ use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 use tracer_event::gap::Missing;
 use tracer_event::predicate::Sieve;
+use tracer_event::probe::is_probe;
 use tracer_event::summary::{LogCondition, Summary};
 use tracer_event::thread_contexts::ThreadContexts;
 use tracer_text::{is_type_called, say};
@@ -215,7 +216,9 @@ impl<L: Log> Walk<L> {
                     continue;
                 }
             }
-            let context = self.contexts.context(&record.event);
+            let types = record.types;
+            let is_probe = || types.name(header.event_type).is_some_and(is_probe);
+            let context = self.contexts.context(&record.event, is_probe);
             if self.sieve.is_some() {
                 self.scratch.keep(&named, context);
                 self.names.learn(&record);

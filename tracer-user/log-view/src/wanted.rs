@@ -10,6 +10,7 @@ use zerocopy::FromBytes as _;
 
 use super::TimePoint;
 use tracer_event::predicate::{Predicate, Settled};
+use tracer_event::probe::is_probe;
 use tracer_event::selection::Selection;
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::names::{Table, are_of_events};
@@ -150,12 +151,6 @@ impl WantedEvents {
         (is_among(&self.pids, header.pid) && is_among(&self.tids, header.tid))
             || is_loss(header.event_type)
     }
-}
-
-/// Tells whether a type is that of a probe of programs.
-fn is_probe(name: &[u8]) -> bool {
-    const PREFIXES: [&[u8]; 3] = [b"probe:", b"retprobe:", b"usdt:"];
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn table(compat: u32) -> Table {

@@ -17,6 +17,9 @@ use tracer_output::terminal::output::Sink;
 use tracer_text::quantity::time;
 use tracer_text::say;
 
+/// Word of `--trace-id` for all traces.
+const ALL_TRACES: &str = "all";
+
 /// Say why spans took as long as they did, and who was to blame, in a log or live
 ///
 /// A span is what lies between two events of a program. Its critical path goes backwards from its
@@ -51,10 +54,11 @@ pub struct WhyArgs {
     /// call (.eh_frame)
     #[arg(long = "stack", requires = "now")]
     pub(super) stacks: bool,
-    /// Only for this trace of OpenTelemetry (32 hexadecimal digits), as programs say in their
-    /// thread contexts (OTEP 4947): the times for which threads work for each of its spans, as
-    /// spans (of a log, those that --trace-context has recorded); with --now, the threads that work
-    /// for it, and what they wait for
+    /// Only for this trace of OpenTelemetry (32 hexadecimal digits), or for all traces (all), as
+    /// programs say in their thread contexts (OTEP 4947): the times for which threads work for each
+    /// of its spans, as spans (of a log, those that --trace-context has recorded), and those spans
+    /// of user events that end as their thread works for it; with --now, the threads that work for
+    /// it, and what they wait for
     #[arg(long, value_name = "ID", conflicts_with_all = ["span", "thread", "whole"])]
     pub(super) trace_id: Option<String>,
     /// Which spans: NAME of a pair of event types, syscall:NAME, FILE:FUNCTION, or NAME=BEGIN..END
@@ -100,7 +104,7 @@ pub struct WhyArgs {
 #[derive(Clone, Debug)]
 enum Question {
     Spans(Vec<SpanSpec>),
-    Trace([u8; 16]),
+    Trace(Option<[u8; 16]>),
     Thread(Option<i32>, Option<TimePoint>, Option<TimePoint>),
 }
 
@@ -136,7 +140,10 @@ impl TryFrom<WhyArgs> for WhyConfig {
             ),
             _ if args.trace_id.is_some() => {
                 let typed = args.trace_id.as_deref().unwrap_or_default();
-                Question::Trace(trace_id(typed)?)
+                Question::Trace(match typed {
+                    ALL_TRACES => None,
+                    one => Some(trace_id(one)?),
+                })
             }
             _ => {
                 let specs = args.span.iter().map(|typed| SpanSpec::parse(typed));

@@ -12,18 +12,19 @@ use tracer_event::thread_contexts::{ThreadContext, has_context};
 const MOST_THREADS: usize = 4096;
 const MOST_SPANS: usize = 64;
 
-/// Spans of one trace that threads work for.
+/// Spans of one trace that threads work for, or of all traces.
 #[derive(Debug)]
 pub struct ContextSpans {
-    trace: [u8; 16],
+    trace: Option<[u8; 16]>,
+    /// Spans of each thread, all of one trace.
     open: HashMap<Thread, Vec<ContextSpan>>,
 }
 
 /// Time for which a thread works for a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextSpan {
-    /// Identifier of the span.
-    pub span_id: [u8; 8],
+    /// Its trace and itself.
+    pub context: ThreadContext,
     /// Time of the first event.
     pub from: MonotonicNs,
     /// Time of the last event.
@@ -31,8 +32,8 @@ pub struct ContextSpan {
 }
 
 impl ContextSpans {
-    /// Begins with nothing, for this trace.
-    pub fn new(trace: [u8; 16]) -> Self {
+    /// Begins with nothing, for this trace, or for all.
+    pub fn new(trace: Option<[u8; 16]>) -> Self {
         Self {
             trace,
             open: HashMap::new(),
@@ -42,22 +43,32 @@ impl ContextSpans {
     /// Takes the next event, and returns the spans that its thread works for no longer.
     pub fn feed(&mut self, event: &Event<'_>, context: Option<ThreadContext>) -> Vec<ContextSpan> {
         let header = &event.header;
-        if !has_context(event) {
+        // Of a program's own event it is known at times.
+        let is_known = header.event_type.is_user() && context.is_some();
+        if !is_known && !has_context(event) {
             return Vec::new();
         }
         let thread = Thread {
             pid: header.pid,
             tid: header.tid,
         };
-        let Some(context) = context.filter(|context| context.trace_id == self.trace) else {
+        let is_wanted =
+            |one: &ThreadContext| self.trace.is_none_or(|wanted| one.trace_id == wanted);
+        let Some(context) = context.filter(is_wanted) else {
             return self.open.remove(&thread).unwrap_or_default();
         };
+        let open = self.open.get(&thread).and_then(|spans| spans.first());
+        let ended = match open {
+            Some(open) if open.context.trace_id != context.trace_id => {
+                self.open.remove(&thread).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
         if self.open.len() >= MOST_THREADS && !self.open.contains_key(&thread) {
-            return Vec::new();
+            return ended;
         }
         let spans = self.open.entry(thread).or_default();
-        let of = |span: &ContextSpan| span.span_id == context.span_id;
-        let known = spans.iter().position(of);
+        let known = spans.iter().position(|span| span.context == context);
         match known {
             Some(known) => {
                 if let Some(span) = spans.get_mut(known) {
@@ -65,13 +76,13 @@ impl ContextSpans {
                 }
             }
             None if spans.len() < MOST_SPANS => spans.push(ContextSpan {
-                span_id: context.span_id,
+                context,
                 from: header.time,
                 to: header.time,
             }),
             None => {}
         }
-        Vec::new()
+        ended
     }
 
     /// Returns the beginning of the oldest span that is open.
@@ -100,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_span_lasts_from_its_first_event_to_its_last_whatever_is_within_it() {
-        let mut spans = ContextSpans::new([1; 16]);
+        let mut spans = ContextSpans::new(Some([1; 16]));
+        let mut all = ContextSpans::new(None);
         let mut feed = |at, tid, context: Option<(u8, u8)>| {
             let header = EventHeader {
                 time: MonotonicNs(at),
@@ -123,10 +135,12 @@ mod tests {
             };
             let event = |header| Event { header, data: b"" };
             assert!(spans.feed(&event(other), None).is_empty());
-            let ended = spans.feed(&event(header), context).into_iter();
-            ended
-                .map(|span| (span.span_id[0], span.from.0, span.to.0))
-                .collect::<Vec<_>>()
+            [&mut spans, &mut all].map(|spans| {
+                let ended = spans.feed(&event(header), context).into_iter();
+                ended
+                    .map(|span| (span.context.span_id[0], span.from.0, span.to.0))
+                    .collect::<Vec<_>>()
+            })
         };
         for (at, tid, context) in [
             (1, 7, None),
@@ -136,11 +150,12 @@ mod tests {
             (5, 7, Some((1, 1))),
             (6, 9, Some((2, 1))),
         ] {
-            assert!(feed(at, tid, context).is_empty());
+            assert!(feed(at, tid, context).iter().all(Vec::is_empty));
         }
         // It works for another trace.
-        assert_eq!(feed(7, 7, Some((2, 9))), [(1, 2, 5), (2, 3, 3)]);
-        assert!(feed(8, 7, None).is_empty());
+        let ended = vec![(1, 2, 5), (2, 3, 3)];
+        assert_eq!(feed(7, 7, Some((2, 9))), [ended.clone(), ended]);
+        assert_eq!(feed(8, 7, None), [vec![], vec![(9, 7, 7)]]);
         assert_eq!(spans.oldest(), Some(MonotonicNs(4)));
         let left = spans.end();
         assert_eq!(left.len(), 1);

@@ -2,6 +2,7 @@
 
 use tracer_analysis::{Blame, Durations, PathPart, Span, Step, Thread, leaves};
 use tracer_engine::event::MonotonicNs;
+use tracer_event::thread_contexts::ThreadContext;
 
 /// Steps of one path that are given out one by one.
 const MOST_SEGMENTS: usize = 10_000;
@@ -105,9 +106,39 @@ pub struct Explained {
     pub ns: u64,
     /// Activity of its own threads meanwhile.
     pub split: Split,
-    /// The steps of its critical path that no others lie within, in order of time, where they are
-    /// asked for: at most 10,000.
+    /// The steps of its critical path that are asked for, in order of time.
     pub segments: Vec<Step>,
+}
+
+/// Steps of its critical path with which a span is given out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GivenSteps {
+    /// None.
+    None,
+    /// Those that no others lie within: at most 10,000.
+    Innermost,
+    /// Those that lie within no others: they part the time of the span by its causes.
+    Outermost,
+}
+
+impl GivenSteps {
+    /// Returns the steps that are asked for, of all.
+    #[must_use]
+    pub fn of(self, steps: &[Step]) -> Vec<Step> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Innermost => segments(steps),
+            Self::Outermost => {
+                let mut outermost: Vec<Step> = steps
+                    .iter()
+                    .filter(|step| step.depth == 0)
+                    .copied()
+                    .collect();
+                outermost.sort_by_key(|step| step.from);
+                outermost
+            }
+        }
+    }
 }
 
 /// A span that is explained by itself.
@@ -119,6 +150,8 @@ pub struct ShownSpan {
     pub span: Span,
     /// The name of the thread that ended it.
     pub comm: Vec<u8>,
+    /// The span of OpenTelemetry that it is, or for which its thread worked as it ended.
+    pub context: Option<ThreadContext>,
     /// The steps of its critical path that no others lie within, in order of time: at most
     /// 10,000.
     pub segments: Vec<Step>,

@@ -21,7 +21,7 @@ mod works;
 pub use answering::{Answering, Following, follow, follow_while};
 pub use commands::{Commands, current_command};
 pub use functions::{CodeAddress, Functions, Place, is_runtime};
-pub use kind::{Explained, ShownSpan, SpanKind, Split};
+pub use kind::{Explained, GivenSteps, ShownSpan, SpanKind, Split};
 pub use names::{Groups, LastNames, made_by};
 pub use paths::Paths;
 pub use scope::{Question, Scope, SpanChoice};

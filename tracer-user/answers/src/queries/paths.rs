@@ -14,7 +14,7 @@ use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
 use super::context_spans::{ContextSpan, ContextSpans};
-use super::kind::{Explained, ShownSpan, SpanKind, Split, segments};
+use super::kind::{Explained, GivenSteps, ShownSpan, SpanKind, Split, segments};
 use super::rules::rules;
 use super::scope::{Question, SpanChoice};
 use super::stillness::Stillness;
@@ -25,6 +25,7 @@ use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
+use tracer_event::thread_contexts::ThreadContext;
 
 /// Steps of paths that are looked at, beside `STEPS_AN_EVENT` for each event: some paths have
 /// thousands, most a few.
@@ -33,6 +34,9 @@ const STEPS_AN_EVENT: u64 = 32;
 
 /// Different system calls that are counted: more than a table has.
 const MOST_CALLS: usize = 4096;
+
+/// Name of the spans of OpenTelemetry of all traces.
+const ALL_CONTEXT_SPANS: &[u8] = b"opentelemetry";
 
 /// Finds spans and their critical paths.
 #[derive(Debug)]
@@ -61,7 +65,11 @@ pub struct Paths {
     next_wakes_in: FunctionId,
     /// Spans of OpenTelemetry, where a trace is asked about.
     contexts: Option<ContextSpans>,
+    /// The context of the event that is looked at.
+    context: Option<ThreadContext>,
     kinds: Vec<SpanKind>,
+    /// The kinds of the rules, by index: the same ones, unless a trace is asked about.
+    kinds_of_rules: Vec<usize>,
     shown: Vec<ShownSpan>,
     first: MonotonicNs,
     last: MonotonicNs,
@@ -79,8 +87,8 @@ pub struct Paths {
     ended: Vec<Span>,
     /// Spans that were added since the last call of `take_explained`, where they are asked for.
     explained: Option<Vec<Explained>>,
-    /// Whether these have the steps of their paths.
-    has_explained_segments: bool,
+    /// Steps of their paths that these have.
+    given_steps: GivenSteps,
     /// History of threads that is held whatever spans are open, in nanoseconds.
     held_ns: Option<u64>,
     /// Steps of paths that may still be looked at: so the work grows with the events, however many
@@ -100,6 +108,7 @@ impl Paths {
             question,
             choice,
             contexts,
+            context: None,
             scope: Scope::default(),
             types: EventTypes::default(),
             calls: BTreeMap::new(),
@@ -114,6 +123,7 @@ impl Paths {
             functions: Functions::default(),
             next_wakes_in: FunctionId::NONE,
             kinds: Vec::new(),
+            kinds_of_rules: Vec::new(),
             shown: Vec::new(),
             first: MonotonicNs(0),
             last: MonotonicNs(0),
@@ -126,7 +136,7 @@ impl Paths {
             lacks_wakeups: false,
             ended: Vec::new(),
             explained: None,
-            has_explained_segments: false,
+            given_steps: GivenSteps::None,
             held_ns: None,
             steps_left: FIRST_STEPS,
         };
@@ -215,11 +225,11 @@ impl Paths {
         self.held_ns = Some(ns);
     }
 
-    /// Has each span given out by [`take_explained`](Self::take_explained) from now on, with the
-    /// steps of its path where they are asked for.
-    pub fn give_out_explained(&mut self, has_segments: bool) {
+    /// Has each span given out by [`take_explained`](Self::take_explained) from now on, with these
+    /// steps of its path.
+    pub fn give_out_explained(&mut self, steps: GivenSteps) {
         self.explained.get_or_insert_default();
-        self.has_explained_segments = has_segments;
+        self.given_steps = steps;
     }
 
     /// Tells whether spans were added since the last call of
@@ -382,7 +392,10 @@ impl Paths {
 
     /// Explains a span of OpenTelemetry.
     fn explain_context(&mut self, thread: Thread, of: ContextSpan) {
-        let name = format!("span {:016x}", u64::from_be_bytes(of.span_id)).into_bytes();
+        let name = match self.question {
+            Question::Trace(Some(_)) => format!("span {}", of.context.span()).into_bytes(),
+            _ => ALL_CONTEXT_SPANS.to_vec(),
+        };
         let known = self.kinds.iter().position(|kind| kind.name == name);
         let kind = known.unwrap_or_else(|| self.kind(name));
         let span = Span {
@@ -395,7 +408,7 @@ impl Paths {
             has_older_polls: false,
         };
         if span.ns() > 0 && self.is_at(&span) {
-            self.explain(kind, span);
+            self.explain(kind, span, Some(of.context));
         }
     }
 
@@ -428,6 +441,7 @@ impl Paths {
                 polls: Vec::new(),
                 has_older_polls: false,
             },
+            None,
         );
     }
 
@@ -443,16 +457,19 @@ impl Paths {
 
     /// Adds rules for spans whose types are known now.
     fn bind(&mut self, types: &EventTypes) {
-        let Question::Spans(specs) = &self.question else {
-            return;
+        let specs = match &self.question {
+            Question::Spans(specs) => &specs[..],
+            // All whose names show it: those count that end as their threads work for it.
+            Question::Trace(_) => &[],
+            Question::Nothing | Question::Thread { .. } => return,
         };
         self.types = types.clone();
         for (name, rule) in rules(specs, types) {
             if !self.spans.rules().contains(&rule) {
                 let is_message = is_message(types, rule.begin.event_type);
                 self.spans.add_rule(rule);
-                // A rule and its kind have one index.
                 let kind = self.kind(name);
+                self.kinds_of_rules.push(kind);
                 if is_message {
                     self.messages.push(kind);
                 }
@@ -463,8 +480,20 @@ impl Paths {
         }
     }
 
+    /// Tells whether a span that has ended by now is asked about.
+    fn is_asked(&self, span: &Span) -> bool {
+        let is_of_trace = match self.question {
+            Question::Trace(Some(trace)) => self
+                .context
+                .is_some_and(|context| context.trace_id == trace),
+            Question::Trace(None) => self.context.is_some(),
+            _ => true,
+        };
+        is_of_trace && self.is_at(span)
+    }
+
     /// Adds a span that has ended by now.
-    fn explain(&mut self, kind: usize, span: Span) {
+    fn explain(&mut self, kind: usize, span: Span, context: Option<ThreadContext>) {
         let Some(states) = &self.states else {
             return;
         };
@@ -498,11 +527,7 @@ impl Paths {
                 to: span.to,
                 ns,
                 split,
-                segments: if self.has_explained_segments {
-                    segments(&steps)
-                } else {
-                    Vec::new()
-                },
+                segments: self.given_steps.of(&steps),
             });
         }
         let position = self.shown.partition_point(|shown| shown.span.ns() >= ns);
@@ -521,6 +546,7 @@ impl Paths {
         let shown = ShownSpan {
             kind,
             comm: self.names.get(span.thread).to_vec(),
+            context,
             span,
             segments: if self.choice.is_without_segments {
                 Vec::new()
@@ -571,10 +597,13 @@ impl Paths {
         let specs = match &self.question {
             Question::Nothing => return Vec::new(),
             Question::Trace(trace) if self.kinds.iter().all(|kind| kind.took.count() == 0) => {
+                let which = trace.map_or_else(
+                    || "a trace of OpenTelemetry".to_owned(),
+                    |trace| format!("trace {:032x}", u128::from_be_bytes(trace)),
+                );
                 return vec![format!(
-                    "no thread works for trace {:032x} in what was recorded; --trace-context \
-                     records it, of programs that publish thread contexts",
-                    u128::from_be_bytes(*trace)
+                    "no thread works for {which} in what was recorded; --trace-context records it, \
+                     of programs that publish thread contexts"
                 )];
             }
             Question::Trace(_) => return Vec::new(),
@@ -644,6 +673,9 @@ impl Paths {
     /// were lost are reported elsewhere.
     #[must_use]
     pub fn unended_line(&self) -> Option<String> {
+        if matches!(self.question, Question::Trace(_)) {
+            return None;
+        }
         let unended = self.unended();
         let causes = unended_words(unended, 0).join(", ");
         (unended.all() > 0).then(|| format!("{} spans have not ended: {causes}", unended.all()))
@@ -811,9 +843,10 @@ impl Paths {
         let mut ended = std::mem::take(&mut self.ended);
         let is_border = self.spans.feed(event, |span| ended.push(span));
         for span in ended.drain(..) {
-            if self.is_at(&span) {
+            if self.is_asked(&span) {
                 also_span(&span);
-                self.explain(span.rule, span);
+                let kind = self.kinds_of_rules.get(span.rule).copied();
+                self.explain(kind.unwrap_or(span.rule), span, self.context);
             }
         }
         self.ended = ended;
@@ -841,6 +874,7 @@ impl Consumer for Paths {
         if let Some(stack) = &view.stack {
             self.take_stack(stack);
         }
+        self.context = view.context;
         self.go_on(event, comm, |_| {});
         if let Some(contexts) = &mut self.contexts {
             let ended = contexts.feed(event, view.context);

@@ -72,8 +72,8 @@ pub enum Question {
     Nothing,
     /// Spans: those that are named, or all pairs of event types whose names show it.
     Spans(Vec<SpanSpec>),
-    /// Spans of a trace of OpenTelemetry, for which threads work.
-    Trace([u8; 16]),
+    /// Spans of a trace of OpenTelemetry, for which threads work; `None`: of all traces.
+    Trace(Option<[u8; 16]>),
     /// Activity of a thread, from a moment on, until another, or all the time.
     Thread {
         /// The thread; `None`: the first that is seen, such as that of a command.

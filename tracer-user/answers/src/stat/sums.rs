@@ -11,7 +11,9 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 
 use super::Statistics;
-use crate::queries::{Paths, Question, Scope, SpanChoice, SpanSpec, made_by};
+use crate::queries::{
+    Explained, Functions, GivenSteps, Paths, Question, Scope, SpanChoice, SpanSpec, made_by,
+};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
@@ -94,6 +96,23 @@ impl Sums {
             scope,
             ..self
         }
+    }
+
+    /// Has each span given out by [`take_explained`](Self::take_explained) from now on, with these
+    /// steps of its path.
+    pub fn give_out_explained(&mut self, steps: GivenSteps) {
+        self.paths.give_out_explained(steps);
+    }
+
+    /// Returns the spans that were added since the last call.
+    pub fn take_explained(&mut self) -> Vec<Explained> {
+        self.paths.take_explained()
+    }
+
+    /// Returns the functions and locks that steps of spans speak of.
+    #[must_use]
+    pub fn functions(&self) -> &Functions {
+        self.paths.functions()
     }
 
     /// Finishes all sums.

@@ -36,7 +36,7 @@ use tracer_common::kernel::stacks;
 pub use data::{AddressName, Mapping, RecordedStack, push_mapping, push_symbol};
 pub use modules::demangled;
 pub use names::{Frame, SymbolNames};
-pub use pending::{Owned, PendingStacks};
+pub use pending::{LONGEST_BEFORE, Owned, PendingStacks};
 pub use shown::{Stack, StackEnd, push_frame_lines, push_frames_json};
 pub use spaces::{BuildIds, FileState, MappedBy, binary, read_mappings, time_now};
 pub use timed::{Mapped, TimedMappings};

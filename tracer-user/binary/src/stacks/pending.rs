@@ -18,7 +18,7 @@ const WHEN_WOKEN: u64 = u64::MAX;
 /// Time in nanoseconds between the stack of a user event and the event, at most: the thread may
 /// have lost its CPU in between, for a second on a busy machine. The next call of the thread at
 /// this address has a stack of its own, unless that was lost ([`PendingStacks::lose`]).
-const LONGEST_BEFORE: u64 = 2_000_000_000;
+pub const LONGEST_BEFORE: u64 = 2_000_000_000;
 
 /// Stacks whose events have not come yet.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Rows of `spans` and `path`.
 
-use tracer_answers::queries::{Explained, Paths, Question, SpanChoice, SpanSpec};
+use tracer_answers::queries::{Explained, GivenSteps, Paths, Question, SpanChoice, SpanSpec};
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 use tracer_event::consumer::Consumer as _;
@@ -36,7 +36,11 @@ impl SpanRows {
     /// Begins, with these spans, or with all whose names show it.
     pub fn new(specs: Vec<SpanSpec>, choice: RowChoice, of: Of) -> Self {
         let mut paths = Paths::new(Question::Spans(specs), SpanChoice::default());
-        paths.give_out_explained(of == Of::Path);
+        paths.give_out_explained(if of == Of::Path {
+            GivenSteps::Innermost
+        } else {
+            GivenSteps::None
+        });
         Self {
             paths,
             dates: Dates::default(),

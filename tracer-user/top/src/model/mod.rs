@@ -17,7 +17,7 @@ use tracer_engine::event::MonotonicNs;
 use kinds::Lately;
 use lived::{Lived, MINUTE};
 use opened::EventLog;
-use tracer_answers::queries::{Paths, Question, SpanChoice, SpanSpec, made_by};
+use tracer_answers::queries::{GivenSteps, Paths, Question, SpanChoice, SpanSpec, made_by};
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
@@ -120,7 +120,7 @@ impl Model {
         };
         let mut paths = Paths::new(Question::Spans(spans), choice);
         paths.hold(LONGEST_WINDOW);
-        paths.give_out_explained(false);
+        paths.give_out_explained(GivenSteps::None);
         Self {
             paths,
             calls: Calls::default(),
