@@ -77,7 +77,7 @@ pub struct ThreadContexts {
 enum StackKey {
     /// The next one of this thread at this trace point.
     Next { tid: i32, address: u64 },
-    /// That of this thread at this time.
+    /// The one of this thread at this time.
     At { tid: i32, time: MonotonicNs },
 }
 

@@ -124,7 +124,7 @@ pub enum GivenSteps {
 impl GivenSteps {
     /// Returns the steps that are asked for, of all.
     #[must_use]
-    pub fn of(self, steps: &[Step]) -> Vec<Step> {
+    pub fn select(self, steps: &[Step]) -> Vec<Step> {
         match self {
             Self::None => Vec::new(),
             Self::Innermost => segments(steps),

@@ -527,7 +527,7 @@ impl Paths {
                 to: span.to,
                 ns,
                 split,
-                segments: self.given_steps.of(&steps),
+                segments: self.given_steps.select(&steps),
             });
         }
         let position = self.shown.partition_point(|shown| shown.span.ns() >= ns);

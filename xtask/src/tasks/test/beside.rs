@@ -8,8 +8,8 @@ use crate::privilege;
 /// Returns the setting in which they leave the others what these need.
 ///
 /// They get a small part of the processors, and what the others leave: those wait most of the time,
-/// and some of them look at when threads get a processor. Where both are root's, their streams would
-/// count for one user, whose limit some tests reach: so these have a `/dev/shm` of their own.
+/// and some of them look at when threads get a processor. Where both are root's, their streams
+/// would count for one user, whose limit some tests reach: so these have a `/dev/shm` of their own.
 pub fn setting() -> Setting {
     let mut words = vec!["nice", "-n", "10"];
     if privilege::is_root() {
