@@ -63,12 +63,12 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_switch_counts", 8700, 12700),
     budget("sys_exit_counts", 1800, 2900),
     budget("sys_enter_counts", 1020, 1730),
-    budget("page_fault_user_counts", 120, 170),
-    budget("page_fault_kernel_counts", 120, 170),
+    budget("page_fault_user_counts", 127, 195),
+    budget("page_fault_kernel_counts", 127, 195),
     budget("sys_enter_descriptors", 48400, 49800),
     budget("sys_exit_descriptors", 46800, 47800),
-    budget("sys_enter", 117500, 69200),
-    budget("sys_exit", 109100, 105300),
+    budget("sys_enter", 116400, 80900),
+    budget("sys_exit", 126600, 91900),
 ];
 
 /// Returns the budget of a program.
