@@ -12,7 +12,7 @@ import tempfile
 import threading
 
 FIRST = 1 << 20
-out = open(sys.argv[1], "w", encoding="utf-8")
+out = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
 lock = threading.Lock()
 number = [FIRST + int(sys.argv[2]) * 1000]
 
@@ -44,7 +44,7 @@ def mark():
             assert (file, str(line), name.split(".")[-1]) == other, (name, file, line, other)
     assert len(dumped) == len(said) or len(said) > 99, (dumped, said)
     # All of it in one line, which both say.
-    out.write("%d\t%s\n" % (this, "\t".join("%s (%s:%d)" % one for one in frames_of(sys._getframe())))); os.posix_fadvise(out.fileno(), this, 1, 0)
+    os.write(out, ("%d\t%s\n" % (this, "\t".join("%s (%s:%d)" % one for one in frames_of(sys._getframe())))).encode()); os.posix_fadvise(out, this, 1, 0)
 
 
 class Animal:
@@ -120,12 +120,9 @@ for thread in threads:
 for thread in threads:
     thread.join()
 asyncio.run(coroutine())
-# What is not written yet would be written twice.
-out.flush()
 child = os.fork()
 if child == 0:
     mark()
-    out.flush()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 number[0] += 1
@@ -135,6 +132,6 @@ with tempfile.TemporaryDirectory() as folder:
     module.类().方法(mark)
 sys.setrecursionlimit(3000)
 Animal().speak(200)
-out.close()
+os.close(out)
 print("done", flush=True)
 sys.stdin.read(1)
