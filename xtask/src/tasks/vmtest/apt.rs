@@ -167,6 +167,33 @@ pub fn unpack(folder: &Path, members: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Folder of [`fetch_rtla`], below `target`.
+pub const RTLA: &str = "vm/rtla";
+
+/// Unpacks the kernel's own tool for latencies, with its libraries, for the release that this
+/// machine runs: the newest one that says causes.
+pub fn fetch_rtla() -> anyhow::Result<()> {
+    let folder = workspace::target(RTLA);
+    if folder.join("usr/bin/rtla").exists() {
+        return Ok(());
+    }
+    let release = fs::read_to_string("/etc/os-release")?;
+    let mut lines = release.lines();
+    let codename = lines.find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let codename = codename.context("/etc/os-release names no release")?;
+    fs::create_dir_all(&folder)?;
+    let archive = Archive::open()?;
+    let backport = format!("rtla/{codename}-backports");
+    if archive.fetch(&backport, &folder).is_err() {
+        archive.fetch(&format!("rtla/{codename}"), &folder)?;
+    }
+    for library in ["libtraceevent1", "libtracefs1"] {
+        archive.fetch(&format!("{library}/{codename}"), &folder)?;
+    }
+    let members = ["./usr/bin/*", "./usr/lib/*/libtrace*"];
+    unpack(&folder, &members.map(str::to_owned))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::apt;
 use super::archive::Archive;
 use super::kernels::Image;
 use super::machine::Kind;
@@ -104,9 +105,14 @@ fn copy(archive: &mut Archive, from: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// Formats the environment of the tests.
 fn environment(guest: &Guest) -> String {
+    let rtla = workspace::target(apt::RTLA);
+    let rtla = match guest.kind {
+        Kind::X86_64 if rtla.exists() => format!("export TRACER_RTLA='{}'\n", rtla.display()),
+        Kind::X86_64 | Kind::Arm64 => String::new(),
+    };
     format!(
         "export TRACER_DIST='{}' TRACER_PROGRAMS='{}' TRACER_REQUIRE_PRIVILEGED=1\n\
-         export TRACER_TEST_SLOWNESS={SLOWNESS}\nTESTS='{}'\nTIMEOUT={}\n",
+         export TRACER_TEST_SLOWNESS={SLOWNESS} TRACER_MACHINE_PAUSES=1\nTESTS='{}'\nTIMEOUT={}\n{rtla}",
         guest.dist.display(),
         guest.programs.display(),
         guest.tests.display(),

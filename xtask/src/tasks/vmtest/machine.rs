@@ -134,6 +134,9 @@ pub fn run(
             Ok(line) => {
                 writeln!(log, "{line}")?;
                 println!("    {line}");
+                if let Some(time) = asked_pause(&line) {
+                    machine.pause(time);
+                }
                 if let Some(ended) = console.line(&line) {
                     each(ended)?;
                 }
@@ -200,6 +203,15 @@ fn kernel_parameters(kind: Kind, processors: Processors) -> String {
     }
 }
 
+/// Longest time for which a guest may ask to be paused.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Returns for how long the guest asks to be paused by a line: a gap that it knows nothing of.
+fn asked_pause(line: &str) -> Option<Duration> {
+    let ms = line.strip_prefix("vmtest: pause ")?.parse().ok()?;
+    Some(Duration::from_millis(ms).min(LONGEST_PAUSE))
+}
+
 fn lines_of(output: ChildStdout) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -216,6 +228,20 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
 /// Machine that is ended when this value is dropped, on every way out.
 struct EndsWithUs(Child);
 
+impl EndsWithUs {
+    /// Has its processors stand still for so long.
+    fn pause(&self, time: Duration) {
+        let Ok(pid) = libc::pid_t::try_from(self.0.id()) else {
+            return;
+        };
+        // SAFETY: it is our child, which is not reaped yet.
+        unsafe { libc::kill(pid, libc::SIGSTOP) };
+        thread::sleep(time);
+        // SAFETY: as above.
+        unsafe { libc::kill(pid, libc::SIGCONT) };
+    }
+}
+
 impl Drop for EndsWithUs {
     fn drop(&mut self) {
         let _ = self.0.kill();
@@ -226,6 +252,15 @@ impl Drop for EndsWithUs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_is_paused_for_as_long_as_it_asks_and_not_for_ever() {
+        let of = |line| asked_pause(line).map(|time| time.as_millis());
+        assert_eq!(of("vmtest: pause 300"), Some(300));
+        assert_eq!(of("vmtest: pause 999999"), Some(5000));
+        assert_eq!(of("vmtest: pause soon"), None);
+        assert_eq!(of("vmtest: test pause 300"), None);
+    }
 
     #[test]
     fn only_a_processor_that_virtualises_is_taken_for_one() {

@@ -90,6 +90,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let cases = selection::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
 
+    // Without it one test is left out, which says so.
+    if let Err(error) = apt::fetch_rtla() {
+        eprintln!("no rtla: {error:#}");
+    }
     let guest = Guest::describe_this_machine();
     let mut outcomes = Vec::new();
     for (name, kernel) in chosen {
