@@ -170,6 +170,7 @@ fn by_name(part: PathPart) -> PathPart {
         PathPart::Unpolled(by) => PathPart::Unpolled(task(by)),
         PathPart::Running
         | PathPart::Faulting
+        | PathPart::Gap
         | PathPart::Interrupted(_)
         | PathPart::Busy(_)
         | PathPart::StillStopped(_)

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use foldhash::fast::RandomState;
 use tracer_engine::event::MonotonicNs;
 
+use crate::gaps::CpuGap;
 use crate::interrupts::InterruptRun;
 use crate::state::{Interval, IntervalEnd, State, Task, Thread};
 use crate::thread_states::{Birth, CpuTaken, Finding, ThreadStates};
@@ -26,11 +27,13 @@ struct Track {
     intervals: VecDeque<Interval>,
     /// Moments of page faults.
     faults: VecDeque<MonotonicNs>,
+    /// Gaps of the CPU that it had.
+    gaps: VecDeque<CpuGap>,
 }
 
 impl Track {
     fn held(&self) -> usize {
-        self.intervals.len() + self.faults.len()
+        self.intervals.len() + self.faults.len() + self.gaps.len()
     }
 
     fn since(&self, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
@@ -162,6 +165,17 @@ impl History {
         self.bound();
     }
 
+    /// Remembers a gap of the CPU that a thread had.
+    pub fn add_gap(&mut self, gap: CpuGap) {
+        if self.from.is_none_or(|from| gap.to <= from) {
+            return;
+        }
+        self.track(gap.thread).gaps.push_back(gap);
+        self.held += 1;
+        self.since_prune += 1;
+        self.bound();
+    }
+
     /// Returns the interrupts of a CPU between two moments, the last first.
     pub fn interrupts(
         &self,
@@ -190,6 +204,22 @@ impl History {
             let first = track.faults.partition_point(|at| *at < from);
             let end = track.faults.partition_point(|at| *at < to);
             track.faults.range(first.min(end)..end).rev().copied()
+        })
+    }
+
+    /// Returns the gaps of the CPU that a thread had between two moments, the last first.
+    pub fn gaps(
+        &self,
+        thread: Thread,
+        from: MonotonicNs,
+        to: MonotonicNs,
+    ) -> impl Iterator<Item = &CpuGap> {
+        let track = self.tracks.get(&thread.tid);
+        let track = track.filter(|track| track.pid == thread.pid);
+        track.into_iter().flat_map(move |track| {
+            let first = track.gaps.partition_point(|one| one.to <= from);
+            let end = track.gaps.partition_point(|one| one.from < to);
+            track.gaps.range(first.min(end)..end).rev()
         })
     }
 
@@ -281,6 +311,8 @@ impl History {
             track.born = track.born.filter(|birth| birth.at > from);
             let old = track.faults.partition_point(|at| *at < from);
             track.faults.drain(..old);
+            let old = track.gaps.partition_point(|one| one.to <= from);
+            track.gaps.drain(..old);
             held += track.held();
             track.held() > 0 || track.born.is_some()
         });

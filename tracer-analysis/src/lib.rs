@@ -37,6 +37,7 @@ mod calls;
 mod cpus;
 mod durations;
 mod faults;
+mod gaps;
 mod history;
 mod interrupts;
 pub mod layouts;
@@ -62,6 +63,7 @@ pub use blame::{Blame, Node, ThreadGrouping};
 pub use calls::{CallKey, CallRun, CallTotal, Calls, calls_are_recorded};
 pub use durations::Durations;
 pub use faults::{FaultTotal, Faults};
+pub use gaps::{CpuGap, CpuGaps, FoundIn};
 pub use history::{Had, History};
 pub use interrupts::{Interrupt, InterruptKey, InterruptRun, InterruptTotal, Interrupts};
 pub use locks::{

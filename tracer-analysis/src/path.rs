@@ -30,6 +30,8 @@ pub enum PathPart {
     Running,
     /// It had a CPU, and went from one page fault to the next, in less than 20 microseconds.
     Faulting,
+    /// It had a CPU, which did nothing: an unknown gap.
+    Gap,
     /// It had a CPU, which served this interrupt.
     Interrupted(Interrupt),
     /// It had other work to do: this. What lies within is what it did then.
@@ -60,7 +62,10 @@ impl PathPart {
     /// Tells whether the thread had a CPU.
     #[must_use]
     pub fn has_cpu(&self) -> bool {
-        matches!(self, Self::Running | Self::Faulting | Self::Interrupted(_))
+        matches!(
+            self,
+            Self::Running | Self::Faulting | Self::Gap | Self::Interrupted(_)
+        )
     }
 }
 
@@ -396,9 +401,33 @@ impl Walk<'_> {
         self.run_by_itself(Step { to: at, ..step });
     }
 
+    /// Adds time in which no interrupt is known: apart from it, where the CPU did nothing.
+    fn run_by_itself(&mut self, step: Step) {
+        let mut at = step.to;
+        for gap in self.history.gaps(step.thread, step.from, step.to) {
+            let (from, to) = (gap.from.max(step.from), gap.to.min(at));
+            if from >= to || self.steps.len() >= self.most_steps {
+                continue;
+            }
+            self.run_between_faults(Step {
+                from: to,
+                to: at,
+                ..step
+            });
+            self.steps.push(Step {
+                from,
+                to,
+                part: PathPart::Gap,
+                ..step
+            });
+            at = from;
+        }
+        self.run_between_faults(Step { to: at, ..step });
+    }
+
     /// Adds time in which the thread itself ran: apart from it, where it went from one page fault
     /// to the next.
-    fn run_by_itself(&mut self, step: Step) {
+    fn run_between_faults(&mut self, step: Step) {
         let mut at = step.to;
         let mut later: Option<MonotonicNs> = None;
         let mut add = |from: MonotonicNs, to: MonotonicNs, part| {
@@ -563,6 +592,7 @@ mod tests {
 
     use super::*;
     use crate::calls::CallKey;
+    use crate::gaps::CpuGap;
     use crate::interrupts::{InterruptKey, InterruptRun};
     use crate::spans::Poll;
     use crate::state::Inside;
@@ -606,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_and_page_faults_are_apart_from_what_a_thread_ran() {
+    fn interrupts_page_faults_and_gaps_are_apart_from_what_a_thread_ran() {
         let mut story = Story::new();
         story.switch(100, 0, (0, None), 1);
         let soft = |row, cpu, from, to| InterruptRun {
@@ -628,6 +658,14 @@ mod tests {
         for at in [500, 510, 100_000, 200_000] {
             story.history.add_fault(thread(1), MonotonicNs(at));
         }
+        // One that begins before its thread is interrupted.
+        for (of, from, to) in [(1, 290, 450), (2, 320, 360)] {
+            story.history.add_gap(CpuGap {
+                thread: thread(of),
+                from: MonotonicNs(from),
+                to: MonotonicNs(to),
+            });
+        }
         story.switch(100_500, 0, (1, Some(SLEEP)), 0);
         let by = |row| PathPart::Interrupted(Interrupt::Soft(row));
         assert_eq!(
@@ -635,7 +673,8 @@ mod tests {
             [
                 (0, 1, 510, 99_990, PathPart::Running),
                 (0, 1, 500, 10, PathPart::Faulting),
-                (0, 1, 300, 200, PathPart::Running),
+                (0, 1, 450, 50, PathPart::Running),
+                (0, 1, 300, 150, PathPart::Gap),
                 (0, 1, 240, 60, by(3)),
                 (0, 1, 220, 20, by(1)),
                 (0, 1, 200, 20, by(3)),

@@ -366,6 +366,36 @@ static void work_among_packets(void)
     shared->is_over = 1;
 }
 
+/* Looks at the clock for so long, or, where a gap is asked for, until some time after that: the
+ * times in which it could not look took so long together. Nothing but the CPU holds it up. */
+static void look_at_clock(bool is_gap_asked)
+{
+    int64_t since = nanoseconds(CLOCK_MONOTONIC), last = since, gap_end = INT64_MAX, now;
+    if (is_gap_asked) {
+        char text[64];
+        snprintf(text, sizeof text, "vmtest: pause %d\n", (int)milliseconds);
+        write_to("/dev/console", text);
+    }
+    do {
+        now = nanoseconds(CLOCK_MONOTONIC);
+        if (is_gap_asked && now - last > wanted_ns() / 2)
+            gap_end = now;
+        if (now - last >= 400000)
+            shared->took += now - last;
+        last = now;
+    } while (is_gap_asked ? now - 20000000 < gap_end : now - since < wanted_ns());
+}
+
+static void have_gap(void)
+{
+    look_at_clock(true);
+}
+
+static void have_none(void)
+{
+    look_at_clock(false);
+}
+
 /* --- Causes. --- */
 
 static void begin_lock(void)
@@ -493,6 +523,8 @@ static const struct row {
     {"fault_disk", make_file, fault_from_disk, false, false},
     {"fault_memory", make_memory, fault_from_memory, false, false},
     {"disk", make_file, read_from_disk, false, false},
+    {"gap", nothing, have_gap, false, false},
+    {"no_gap", nothing, have_none, false, false},
     {"quota", enter_group, work_in_group, false, true},
     {"quota_real_time", enter_real_time_group, work_in_real_time_group, false, false},
 };

@@ -99,6 +99,7 @@ fn name(of: &PathPart) -> (String, Option<String>) {
     let other = |words: &str| (words.to_owned(), None);
     match of {
         PathPart::Running | PathPart::Faulting => other("ran"),
+        PathPart::Gap => other("unknown gap of the CPU"),
         PathPart::Interrupted(_) => other("interrupted"),
         PathPart::Busy(_) => other("busy with other work"),
         PathPart::Runnable(Wait::Throttled(_), _) => other("throttled by its control group"),

@@ -109,10 +109,12 @@ impl Overview {
 
 fn use_of(facts: &TraceFacts, leaf: &Leaf) -> Use {
     match leaf.part {
-        PathPart::Running | PathPart::Faulting | PathPart::Interrupted(_) => match leaf.depth {
-            0 => Use::Ran,
-            _ => Use::OthersRan,
-        },
+        PathPart::Running | PathPart::Faulting | PathPart::Gap | PathPart::Interrupted(_) => {
+            match leaf.depth {
+                0 => Use::Ran,
+                _ => Use::OthersRan,
+            }
+        }
         PathPart::Runnable(wait, _) if wait.is_throttled() => Use::Throttled,
         PathPart::Runnable(..) | PathPart::Underway => Use::ForCpu,
         PathPart::Blocked(reason, _) | PathPart::StillBlocked(reason, _) => {

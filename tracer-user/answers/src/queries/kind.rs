@@ -72,9 +72,10 @@ impl Split {
                 _ => continue,
             }
             let total = match step.part {
-                PathPart::Running | PathPart::Faulting | PathPart::Interrupted(_) => {
-                    &mut self.running
-                }
+                PathPart::Running
+                | PathPart::Faulting
+                | PathPart::Gap
+                | PathPart::Interrupted(_) => &mut self.running,
                 PathPart::Busy(_) => continue,
                 PathPart::Runnable(..) => &mut self.runnable,
                 PathPart::Blocked(..) | PathPart::StillBlocked(..) => &mut self.blocked,

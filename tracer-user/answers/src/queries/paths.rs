@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{
-    Behind, Blame, Counts, Durations, Finding, FunctionId, History, Interrupts, Interval,
-    KnownThreads, PathPart, Span, Spans, State, Step, Thread, ThreadGrouping, ThreadStates,
-    Unended, queued_path, span_path,
+    Behind, Blame, Counts, CpuGaps, Durations, Finding, FoundIn, FunctionId, History, Interrupts,
+    Interval, KnownThreads, PathPart, Span, Spans, State, Step, Thread, ThreadGrouping,
+    ThreadStates, Unended, queued_path, span_path,
 };
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{COMM_BYTES, SyscallEnterData};
@@ -55,6 +55,9 @@ pub struct Paths {
     spans: Spans,
     /// Interrupts, and what threads are busy with while messages wait.
     interrupts: Interrupts,
+    gaps: CpuGaps,
+    /// Where the next event's look at a CPU has found its thread.
+    next_found_in: FoundIn,
     works: Works,
     /// Kinds of spans that are messages, by index.
     messages: Vec<usize>,
@@ -116,6 +119,8 @@ impl Paths {
             history: History::default(),
             spans: Spans::default(),
             interrupts: Interrupts::default(),
+            gaps: CpuGaps::default(),
+            next_found_in: FoundIn::Unknown,
             works: Works::default(),
             messages: Vec::new(),
             names: LastNames::default(),
@@ -316,6 +321,12 @@ impl Paths {
             states.next_waits_in(self.functions.waiting(stack));
         } else if !self.functions.locks.is_empty() && stack.is_of(EventTypeId::WAKEUP) {
             self.next_wakes_in = self.functions.waiting(stack);
+        } else if stack.is_of(EventTypeId::SAMPLE) {
+            self.next_found_in = match stack.frame_counts() {
+                (0, 0) => FoundIn::Unknown,
+                (0, _) => FoundIn::Program,
+                _ => FoundIn::Kernel,
+            };
         }
     }
 
@@ -699,6 +710,7 @@ impl Paths {
         }
         self.history.lose();
         self.interrupts.lose(gap.until);
+        self.gaps.lose();
         self.works.lose();
         self.spans.lose(gap.is_kernels);
         if let Question::Spans(_) | Question::Trace(_) = self.question {
@@ -744,9 +756,15 @@ impl Paths {
         self.history.keep_from(None);
     }
 
-    /// Notes what comes between while a thread runs: interrupts, page faults, and other work.
+    /// Notes what comes between while a thread runs: interrupts, page faults, gaps of its CPU, and
+    /// other work.
     fn note_interruption(&mut self, event: &Event<'_>, thread: Thread) {
         let header = event.header;
+        let found_in = std::mem::take(&mut self.next_found_in);
+        let current = || self.states.as_ref()?.current(thread, header.time);
+        if let Some(gap) = self.gaps.feed(event, found_in, current) {
+            self.history.add_gap(gap);
+        }
         match header.event_type {
             EventTypeId::FAULT_USER | EventTypeId::FAULT_KERNEL => {
                 self.history.add_fault(thread, header.time);

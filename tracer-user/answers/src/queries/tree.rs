@@ -139,6 +139,7 @@ fn task_of(part: &PathPart) -> Option<&Task> {
         PathPart::Unmade(task) | PathPart::Unpolled(task) => Some(task),
         PathPart::Running
         | PathPart::Faulting
+        | PathPart::Gap
         | PathPart::Interrupted(_)
         | PathPart::Busy(_)
         | PathPart::Underway
@@ -202,6 +203,7 @@ fn of_part(part: &PathPart, functions: &Functions) -> Map<String, Value> {
     let object = match part {
         PathPart::Running => json!({ "state": "running" }),
         PathPart::Faulting => json!({ "state": "running", "page_faults": true }),
+        PathPart::Gap => json!({ "state": "running", "cpu_gap": true }),
         PathPart::Interrupted(by) => json!({
             "state": "running",
             "interrupt": interrupt_name(by),

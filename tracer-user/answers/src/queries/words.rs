@@ -168,6 +168,7 @@ pub fn part(part: &PathPart, has_more: bool, functions: &Functions) -> String {
     match part {
         PathPart::Running => "ran".to_owned(),
         PathPart::Faulting => "ran from page fault to page fault".to_owned(),
+        PathPart::Gap => "unknown gap of the CPU: it took no interrupt".to_owned(),
         PathPart::Interrupted(by @ Interrupt::Device(number, _)) => {
             format!("interrupted by {} (interrupt {number})", interrupt_name(by))
         }

@@ -30,6 +30,14 @@ impl Stack<'_> {
         RecordedStack::parse(self.data).is_some_and(|taken| taken.head.event_type == id.0)
     }
 
+    /// Returns how many addresses it has of the kernel, and how many of the program.
+    #[must_use]
+    pub fn frame_counts(&self) -> (u16, u16) {
+        RecordedStack::parse(self.data).map_or((0, 0), |taken| {
+            (taken.head.kernel_frames, taken.head.user_frames)
+        })
+    }
+
     /// Returns a number that differs where addresses of the process mean something else.
     #[must_use]
     pub fn space(&self) -> u64 {

@@ -47,7 +47,7 @@ impl IntervalActivity {
     /// Returns the activity in a segment of a path.
     pub fn of_part(part: &PathPart) -> Self {
         match part {
-            PathPart::Running | PathPart::Faulting | PathPart::Interrupted(_) => {
+            PathPart::Running | PathPart::Faulting | PathPart::Gap | PathPart::Interrupted(_) => {
                 Self::called("running")
             }
             PathPart::Busy(_) => Self::called("busy"),
