@@ -819,3 +819,164 @@ fn an_unknown_gap_of_the_cpu_is_said_and_is_no_longer_than_the_program_noticed()
         assert!(said <= explained.took + most, "{}", explained.text);
     }
 }
+
+/// Program of the kernel's sources that has the kernel measure its latencies. Ended when dropped.
+struct Rtla {
+    child: std::process::Child,
+    output: PathBuf,
+}
+
+impl Rtla {
+    /// Starts it, and waits until its tracer runs.
+    fn start(folder: &Path, tracer: &str, options: &[&str]) -> Self {
+        let output = folder.join("rtla");
+        let said = fs::File::create(&output).unwrap();
+        let child = rtla()
+            .current_dir(folder)
+            .args([tracer, "top"])
+            .args(options)
+            .stdout(said.try_clone().unwrap())
+            .stderr(said)
+            .spawn();
+        let started = Self {
+            child: child.unwrap(),
+            output,
+        };
+        let instance = format!("/sys/kernel/tracing/instances/{tracer}_top/current_tracer");
+        for _ in 0..1200 {
+            let current = fs::read_to_string(&instance).unwrap_or_default();
+            if current.trim() == tracer {
+                // Its threads have begun by then.
+                std::thread::sleep(std::time::Duration::from_secs(2));
+                return started;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("{}", fs::read_to_string(&started.output).unwrap());
+    }
+
+    /// Waits until it ends by itself, or has it end, and returns what it has said.
+    fn end(mut self, ends_itself: bool) -> String {
+        if !ends_itself {
+            let pid = libc::pid_t::try_from(self.child.id()).unwrap();
+            // SAFETY: it is a child of this test, which is not reaped yet.
+            unsafe { libc::kill(pid, libc::SIGINT) };
+        }
+        self.child.wait().unwrap();
+        fs::read_to_string(&self.output).unwrap()
+    }
+}
+
+impl Drop for Rtla {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the program: that of the folder of a package that is unpacked there, where one is named.
+fn rtla() -> Command {
+    let Some(root) = std::env::var_os("TRACER_RTLA").map(PathBuf::from) else {
+        return Command::new("rtla");
+    };
+    let mut command = Command::new(root.join("usr/bin/rtla"));
+    let libraries = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    command.env("LD_LIBRARY_PATH", root.join(libraries));
+    command
+}
+
+/// Returns why rtla cannot run, or cannot say causes.
+fn lacks_rtla() -> Option<String> {
+    let tracers = fs::read_to_string("/sys/kernel/tracing/available_tracers").unwrap_or_default();
+    if !tracers.contains("timerlat") {
+        return Some(format!("the kernel has no timerlat: {}", tracers.trim()));
+    }
+    let Ok(help) = rtla().args(["timerlat", "top", "--help"]).output() else {
+        return Some("no rtla is installed".to_owned());
+    };
+    let help = [help.stdout, help.stderr].concat();
+    let says_causes = String::from_utf8_lossy(&help).contains("--no-aa");
+    (!says_causes).then(|| "rtla is older than 6.4, and says no causes".to_owned())
+}
+
+#[test]
+#[ignore = "needs root, and a kernel with timerlat"]
+fn rtla_sees_the_same_hog_and_the_same_gap() {
+    let missing = rights::missing_right().map(str::to_owned);
+    if let Some(missing) = missing.or_else(lacks_rtla) {
+        println!("skipped: {missing}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let program = executor(folder, "deadlines");
+
+    // A thread of rtla waits for the same CPU, less urgent than the executor. The bound is beyond
+    // what emulation does, where threads that sleep for a moment again and again take all time.
+    let options = ["-c", "0", "-P", "f:3", "-T", "500000", "-d", "100s", "-q"];
+    let rtla = Rtla::start(folder, "timerlat", &options);
+    let hog = Injected {
+        cause: "hog_of_fifo",
+        ms: 600,
+        span: CALLBACK,
+        first: &["had to give way to {hog}, of a higher priority"],
+        below: &[],
+        how: Log,
+    };
+    let explained = explain(&program, &hog);
+    let wrong_words = wrong(&hog, &explained);
+    assert!(wrong_words.is_none(), "{wrong_words:?}");
+    let said = rtla.end(true);
+    // `hog:4711   79012.34 us`, for each time that it came between.
+    let named = explained.names["hog"].replace(' ', ":");
+    let lines = said
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix(&named));
+    let us: f64 = lines
+        .map(|line| line.split_whitespace().next().unwrap())
+        .map(|us| us.parse::<f64>().unwrap())
+        .sum();
+    let ms = explained.took / 1_000_000;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "milliseconds"
+    )]
+    let apart = ms.abs_diff((us / 1000.0) as u64);
+    println!("{named}: {us} us\n{}", explained.text);
+    assert!(apart * 100 <= ms * MOST_APART, "{said}{us} us, {ms} ms");
+
+    if std::env::var_os("TRACER_MACHINE_PAUSES").is_none() {
+        return;
+    }
+    // The other CPU is paused as well, on which a thread of the kernel looks for gaps.
+    let rtla = Rtla::start(folder, "osnoise", &["-c", "1", "-q"]);
+    let gap = Injected {
+        cause: "gap",
+        ms: PAUSE_MS,
+        span: CALLBACK,
+        first: &["unknown gap of the CPU"],
+        below: &[],
+        how: Sampled,
+    };
+    let explained = explain(&program, &gap);
+    let wrong_words = wrong(&gap, &explained);
+    assert!(wrong_words.is_none(), "{wrong_words:?}");
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    let said = rtla.end(false);
+    println!("{said}\n{}", explained.text);
+    // CPU, period, runtime, noise, share of the CPU, maximum of noise, of a single one, hardware.
+    let mut row = said
+        .lines()
+        .filter(|line| line.trim_start().starts_with("1 #"));
+    let row = row.next_back().unwrap_or_else(|| panic!("{said}"));
+    let columns: Vec<&str> = row.split_whitespace().collect();
+    let (longest, hardware): (u64, u64) =
+        (columns[6].parse().unwrap(), columns[7].parse().unwrap());
+    assert!(hardware > 0, "{said}");
+    let took = explained.took / 1000;
+    assert!(
+        longest.abs_diff(took) * 100 <= took * MOST_APART,
+        "{took} us: {said}"
+    );
+}
