@@ -62,7 +62,7 @@ pub enum FoundIn {
     Program,
 }
 
-/// What is known of a CPU.
+/// Looks at a CPU, and what came since the last one.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     /// The last look that was recorded.
