@@ -1,5 +1,6 @@
 //! `tracer-user compare`: what became slower from some logs to others, and why.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,10 +9,12 @@ use anyhow::{Context as _, ensure};
 use super::exit;
 use super::output_options::{BudgetArgs, FormatArgs};
 use tracer_answers::budget::Budget;
-use tracer_answers::compare::{Comparison, Run, json, text};
+use tracer_answers::compare::{Comparison, Run, json, page, text};
 use tracer_answers::queries::SpanSpec;
 use tracer_log_view::{Output, Walk, WantedEvents, open};
-use tracer_output::terminal::output::Sink;
+use tracer_output::destination::Destination;
+use tracer_output::output_file::is_same_file;
+use tracer_output::terminal::output::{Sink, is_stdout};
 
 /// Say what became slower between two logs, or several of each kind, and which causes explain it
 ///
@@ -22,7 +25,11 @@ use tracer_output::terminal::output::Sink;
 /// one log each, portions of their spans. What differs by less than a tenth is no difference.
 ///
 /// Logs need switches and wake-ups, which are recorded by default; --syscalls all, when they are
-/// recorded, says which calls are made more often or take longer.
+/// recorded, says which calls are made more often or take longer. Locks (--locks) and stacks
+/// (--sample, --off-cpu) are set beside each other, by names that are the same in another run.
+///
+/// With --output, a page of HTML has all of it, with a timeline of each side: of a span, or of the
+/// process, that took about as long as half of them.
 #[derive(Debug, clap::Args)]
 pub struct CompareArgs {
     /// The log of before
@@ -41,6 +48,13 @@ pub struct CompareArgs {
     /// names say so
     #[arg(long, value_name = "SPAN")]
     span: Vec<String>,
+    /// Make a page too, one file for a browser, which loads nothing; `-` for the standard output,
+    /// instead of text
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Replace what is there already
+    #[arg(long, requires = "output")]
+    force: bool,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
@@ -53,6 +67,8 @@ pub struct CompareConfig {
     a: Vec<PathBuf>,
     b: Vec<PathBuf>,
     spans: Vec<SpanSpec>,
+    output: Option<PathBuf>,
+    is_replaced: bool,
     is_json: bool,
     budget: Budget,
 }
@@ -66,6 +82,8 @@ impl TryFrom<CompareArgs> for CompareConfig {
             a: files(args.before, "--a", &args.a)?,
             b: files(args.after, "--b", &args.b)?,
             spans: spans.collect::<anyhow::Result<_>>()?,
+            output: args.output,
+            is_replaced: args.force,
             is_json: args.format.is_json(),
             budget: args.budget.budget(args.format.is_json(), &Sink::Stdout)?,
         })
@@ -95,16 +113,29 @@ fn files(file: Option<PathBuf>, option: &str, patterns: &[String]) -> anyhow::Re
     Ok(files)
 }
 
+/// Ensures that the page that is asked for can be written, before anything else is done.
+fn destination(config: &CompareConfig) -> anyhow::Result<Option<Destination>> {
+    let Some(output) = &config.output else {
+        return Ok(None);
+    };
+    let mut logs = config.a.iter().chain(&config.b);
+    let log = logs.find(|log| is_same_file(output, log));
+    let log = log.map(PathBuf::as_path);
+    Destination::file(output, log, config.is_replaced).map(Some)
+}
+
 /// Shows the comparison.
 ///
 /// # Errors
 ///
 /// A log cannot be read, they have nothing in common, or the lines cannot be written.
 pub fn run(config: &CompareConfig) -> anyhow::Result<ExitCode> {
+    let destination = destination(config)?;
+    let has_timelines = destination.is_some();
     let runs = |files: &[PathBuf]| -> anyhow::Result<Vec<Run>> {
         let runs = files.iter().map(|file| {
             let walk = Walk::new(open(file)?, WantedEvents::default());
-            Run::take(file, walk, config.spans.clone())
+            Run::take(file, walk, config.spans.clone(), has_timelines)
         });
         runs.collect()
     };
@@ -115,6 +146,17 @@ pub fn run(config: &CompareConfig) -> anyhow::Result<ExitCode> {
          (--events switch,wakeup, or what is recorded by default); `tracer-user info` shows what \
          they have"
     );
+    if let Some(destination) = destination {
+        let mut writer = destination.writer()?;
+        writer.write_all(page(&comparison).as_bytes())?;
+        writer.flush()?;
+        drop(writer);
+        destination.complete()?;
+    }
+    let has_stdout = config.output.as_deref().is_some_and(is_stdout);
+    if has_stdout {
+        return Ok(exit::from_outcome(comparison.outcome()));
+    }
     let shown = if config.is_json {
         config.budget.document(&json(&comparison))
     } else {

@@ -13,6 +13,9 @@ const MOST: usize = 4096;
 /// Threads that wait for each other in a row, as far as the words go.
 const MOST_DEEP: usize = 3;
 
+/// Cause of the time in which a thread could run, and had no CPU.
+pub const FOR_CPU: &str = "waited for a CPU";
+
 /// Time by cause, in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Causes(pub BTreeMap<String, CauseTime>);
@@ -88,12 +91,14 @@ fn add_details(
 }
 
 /// Names a cause, and the system call that a thread was blocked in.
-fn name(of: &PathPart) -> (String, Option<String>) {
+pub fn name(of: &PathPart) -> (String, Option<String>) {
     let blocked = |why: &Reason, by: &str| {
         let call = match why.inside {
             Inside::Call(key) => Some(call_name(key)),
             _ => None,
         };
+        // Whoever ends the wait for a device, such as the kernel's thread of a journal.
+        let by = if why.is_io { "" } else { by };
         (format!("blocked {}{by}", reason(*why)), call)
     };
     let other = |words: &str| (words.to_owned(), None);
@@ -107,7 +112,7 @@ fn name(of: &PathPart) -> (String, Option<String>) {
         PathPart::Runnable(Wait::OutOfRealTime, _) => {
             other("throttled, the time of real-time threads used up")
         }
-        PathPart::Runnable(..) => other("waited for a CPU"),
+        PathPart::Runnable(..) => other(FOR_CPU),
         PathPart::Blocked(why, Waker::Thread(_)) => blocked(why, ", for another thread"),
         PathPart::Blocked(why, Waker::Timer) => blocked(why, ", for a timer"),
         PathPart::Blocked(why, _) | PathPart::StillBlocked(why, _) => blocked(why, ""),

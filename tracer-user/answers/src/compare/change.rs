@@ -9,6 +9,11 @@ const RATIO_OF_ONE: f64 = 1.25;
 /// As that, for a difference that is hardly chance though each side has one run.
 const CLEAR_RATIO_OF_ONE: f64 = 1.5;
 
+/// Times as long, and nanoseconds longer, from which on waiting for a CPU counts where each side has
+/// one run.
+const VERY_MUCH: u64 = 3;
+const VERY_MUCH_NS: u64 = 100_000_000;
+
 /// Samples from which the probability of chance was estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Samples {
@@ -67,6 +72,20 @@ impl Change {
         }
     }
 
+    /// Judges means of one run each, of which so much was waiting for a CPU: that is what else the
+    /// machine did then, and counts only where it is very much.
+    pub fn of_one_run([a, b]: [u64; 2], [for_cpu_a, for_cpu_b]: [u64; 2]) -> Self {
+        let judged = Self::between(a, b, None);
+        let own = |ns: u64, for_cpu: u64| ns.saturating_sub(for_cpu);
+        let of_itself = Self::between(own(a, for_cpu_a), own(b, for_cpu_b), None);
+        let is_very_much = a.abs_diff(b) >= VERY_MUCH_NS && a.max(b) / VERY_MUCH >= a.min(b);
+        match judged {
+            Self::Slower | Self::Faster if of_itself == judged || is_very_much => judged,
+            Self::Slower | Self::Faster => Self::Unsure,
+            Self::Same | Self::Unsure => judged,
+        }
+    }
+
     /// Returns its word.
     pub const fn word(self) -> &'static str {
         match self {
@@ -97,5 +116,25 @@ mod tests {
         let of_portions = Some((0.1, Samples::Portions));
         assert_eq!(Change::between(100, 120, of_portions), Change::Unsure);
         assert_eq!(Change::between(0, 0, None), Change::Same);
+    }
+
+    #[test]
+    fn of_one_run_waiting_for_a_cpu_counts_where_it_is_very_much() {
+        const MS: u64 = 1_000_000;
+        let of = |a: [u64; 2], b: [u64; 2]| {
+            Change::of_one_run(
+                [a[0], b[0]].map(|ms| ms * MS),
+                [a[1], b[1]].map(|ms| ms * MS),
+            )
+        };
+        // The program itself took longer, whatever came on top.
+        assert_eq!(of([50, 10], [90, 20]), Change::Slower);
+        assert_eq!(of([50, 0], [500, 400]), Change::Slower);
+        // Others had the CPU: some milliseconds, or for long.
+        assert_eq!(of([11, 0], [44, 33]), Change::Unsure);
+        assert_eq!(of([300, 0], [700, 400]), Change::Unsure);
+        assert_eq!(of([300, 0], [900, 600]), Change::Slower);
+        assert_eq!(of([900, 600], [300, 0]), Change::Faster);
+        assert_eq!(of([300, 0], [310, 10]), Change::Same);
     }
 }

@@ -2,8 +2,13 @@
 
 use serde_json::{Value, json};
 
+use super::beside::{Beside, LockTime, StackDifferences};
 use super::subject::{CallDifference, CauseDifference, Difference, SubjectSide};
 use super::{Comparison, Run};
+use crate::flame::FlameKind;
+
+/// Stacks of a kind that are listed.
+const MOST_STACKS: usize = 100;
 
 /// Renders a comparison as one object. Times are in nanoseconds; what is not known is `null`.
 #[must_use]
@@ -17,6 +22,8 @@ pub fn json(comparison: &Comparison) -> Value {
         "b": runs(&comparison.b),
         "subjects": comparison.differences.iter().map(difference).collect::<Value>(),
         "syscalls": comparison.calls.iter().map(call).collect::<Value>(),
+        "locks": comparison.locks.iter().map(lock).collect::<Value>(),
+        "stacks": comparison.stacks.iter().flat_map(stacks).collect::<Value>(),
         "only_in_a": names(&comparison.only_in[0]),
         "only_in_b": names(&comparison.only_in[1]),
     })
@@ -68,6 +75,24 @@ fn cause(cause: &CauseDifference) -> Value {
         "longer_ns": cause.longer(),
         "parts": details.collect::<Value>(),
         "syscalls": cause.calls.iter().map(call).collect::<Value>(),
+    })
+}
+
+fn lock(lock: &Beside<LockTime>) -> Value {
+    let [a, b] = lock.sides.map(
+        |side| json!({ "waits": side.waits, "total_ns": side.ns, "longest_ns": side.longest }),
+    );
+    json!({ "name": lock.name, "a": a, "b": b })
+}
+
+fn stacks(of_kind: &StackDifferences) -> impl Iterator<Item = Value> {
+    let kind = match of_kind.kind {
+        FlameKind::OnCpu => "on_cpu",
+        FlameKind::OffCpu | FlameKind::Wakeup => "off_cpu",
+    };
+    of_kind.stacks.iter().take(MOST_STACKS).map(move |stack| {
+        let [a, b] = stack.sides;
+        json!({ "kind": kind, "stack": stack.name, "a_ns": a, "b_ns": b })
     })
 }
 

@@ -6,21 +6,26 @@
 //! in another run. Then the means of both sides are compared, cause by cause, and it is estimated
 //! how often chance alone makes such a difference.
 
+mod beside;
 mod causes;
 mod chance;
 mod change;
 mod json;
+mod page;
 mod portions;
 mod run;
 mod subject;
 mod text;
+mod timeline;
 
 use tracer_output::terminal::Outcome;
 
 pub use json::json;
+pub use page::page;
 pub use run::Run;
 pub use text::text;
 
+use beside::{Beside, LockTime, StackDifferences};
 use subject::{CallDifference, Difference};
 
 /// Result of a comparison.
@@ -34,6 +39,10 @@ pub struct Comparison {
     differences: Vec<Difference>,
     /// System calls of all threads, those with the largest difference of time first.
     calls: Vec<CallDifference>,
+    /// Locks that threads waited for, likewise.
+    locks: Vec<Beside<LockTime>>,
+    /// Stacks of the kinds that all logs have.
+    stacks: Vec<StackDifferences>,
     /// Names of the spans that one side alone has.
     only_in: [Vec<Vec<u8>>; 2],
 }
@@ -45,6 +54,8 @@ impl Comparison {
         Self {
             differences: subject::differences(&a, &b),
             calls: subject::call_differences(&a, &b),
+            locks: beside::lock_differences(&a, &b),
+            stacks: beside::stack_differences(&a, &b),
             only_in: [subject::only_in(&a, &b), subject::only_in(&b, &a)],
             a,
             b,

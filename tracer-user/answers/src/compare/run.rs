@@ -9,14 +9,21 @@ use tracer_engine::event::MonotonicNs;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
-use tracer_log_view::{Log, Walk};
+use tracer_log_view::{Log, Walk, WantedEvents};
 use tracer_output::terminal::Outcome;
 
+use super::beside::{LockTime, StackTimes, locks_of, stacks_of};
 use super::causes::Causes;
 use super::portions::Portions;
+use super::timeline::{SomeSpans, Timeline};
+use crate::flame::FlameKind;
+use crate::html_report::flames::{StacksSeen, folded};
 use crate::queries::words::call_name;
-use crate::queries::{Paths, Question, SpanChoice, SpanKind, SpanSpec, follow};
+use crate::queries::{GivenSteps, Paths, Question, SpanChoice, SpanKind, SpanSpec, follow};
 use crate::stat::{Statistics, Sums, Watcher};
+
+/// Kinds of spans of which one is drawn.
+const MOST_WITH_TIMELINES: usize = 64;
 
 /// One run: what its log has.
 #[derive(Debug)]
@@ -35,6 +42,10 @@ pub struct Run {
     pub(super) spans: BTreeMap<Vec<u8>, SubjectTime>,
     /// System calls of all threads, by name.
     pub(super) calls: BTreeMap<String, RunCalls>,
+    /// Waits for locks, by name.
+    pub(super) locks: BTreeMap<String, LockTime>,
+    /// Time by stack, of each kind of stacks that the log has.
+    stacks: Vec<(FlameKind, StackTimes)>,
 }
 
 /// Time of spans of a name, or of a process.
@@ -46,6 +57,8 @@ pub struct SubjectTime {
     pub portions: Portions,
     /// Causes of their time.
     pub causes: Causes,
+    /// One of them, which took about as long as half of them, where that is asked for.
+    pub timeline: Option<Timeline>,
 }
 
 /// Sums over a system call.
@@ -88,7 +101,8 @@ impl RunCalls {
 }
 
 impl Run {
-    /// Takes what the log of this walk has; of these spans, or of all whose names say so.
+    /// Takes what the log of this walk has; of these spans, or of all whose names say so. With
+    /// timelines, where a page is made.
     ///
     /// # Errors
     ///
@@ -97,29 +111,48 @@ impl Run {
         file: &Path,
         mut walk: Walk<L>,
         spans: Vec<SpanSpec>,
+        has_timelines: bool,
     ) -> anyhow::Result<Self> {
         let mut collector = Collector {
             sums: Sums::new(spans),
             ended: Ended::default(),
             whole: whole(),
+            stacks: StacksSeen::default(),
+            timelines: has_timelines.then(BTreeMap::new),
         };
+        if has_timelines {
+            collector.sums.give_out_explained(GivenSteps::Outermost);
+            collector.whole.give_out_explained(GivenSteps::Outermost);
+        }
         follow(&mut walk, &mut collector)?;
         let Collector {
             sums,
             ended,
             mut whole,
+            stacks,
+            timelines,
         } = collector;
         let statistics = Statistics::finish(sums, &walk.summary());
         whole.finish(|_| {});
+        let stacks = folded(file, WantedEvents::default(), &stacks, |_| Ok(()))?;
+        let stacks = stacks.iter().map(|(kind, of)| (*kind, stacks_of(of)));
         Ok(Self {
             file: file.to_owned(),
             outcome: statistics.outcome(),
             lost: statistics.lost,
             missing: statistics.paths.missing_events(),
-            whole: whole_of(&whole),
-            spans: spans_of(&statistics.paths, ended),
+            whole: whole_of(&mut whole),
+            spans: spans_of(&statistics.paths, ended, timelines.unwrap_or_default()),
             calls: calls_of(&statistics),
+            locks: locks_of(&statistics),
+            stacks: stacks.collect(),
         })
+    }
+
+    /// Returns the time of each stack of a kind; `None` where the log has none of it.
+    pub(super) fn stacks_of(&self, kind: FlameKind) -> Option<&StackTimes> {
+        let mut stacks = self.stacks.iter();
+        stacks.find(|(one, _)| *one == kind).map(|(_, times)| times)
     }
 }
 
@@ -144,21 +177,34 @@ fn subject(kind: &SpanKind, paths: &Paths, portions: Portions) -> SubjectTime {
         took: kind.took.clone(),
         portions,
         causes,
+        timeline: None,
     }
 }
 
-fn whole_of(whole: &Paths) -> Option<(Vec<u8>, SubjectTime)> {
+fn whole_of(whole: &mut Paths) -> Option<(Vec<u8>, SubjectTime)> {
+    let explained = whole.take_explained();
     let kind = whole.kinds().first().filter(|kind| kind.took.count() > 0)?;
-    Some((kind.name.clone(), subject(kind, whole, Portions::default())))
+    let timeline = explained.first();
+    let timeline = timeline.map(|span| Timeline::new(span, whole.functions()));
+    let of = subject(kind, whole, Portions::default());
+    Some((kind.name.clone(), SubjectTime { timeline, ..of }))
 }
 
-fn spans_of(paths: &Paths, mut ended: Ended) -> BTreeMap<Vec<u8>, SubjectTime> {
+fn spans_of(
+    paths: &Paths,
+    mut ended: Ended,
+    mut timelines: BTreeMap<usize, SomeSpans>,
+) -> BTreeMap<Vec<u8>, SubjectTime> {
     let kinds = paths.kinds().iter().enumerate();
     let kinds = kinds.filter(|(_, kind)| kind.took.count() > 0);
     // Of two kinds of one name the first counts.
     let spans = kinds.rev().map(|(rule, kind)| {
         let portions = ended.0.remove(&rule).unwrap_or_default();
-        (kind.name.clone(), subject(kind, paths, portions))
+        let half = kind.took.quantile(0.5).unwrap_or_default();
+        let some = timelines.remove(&rule);
+        let timeline = some.and_then(|some| some.nearest(half));
+        let of = subject(kind, paths, portions);
+        (kind.name.clone(), SubjectTime { timeline, ..of })
     });
     spans.collect()
 }
@@ -201,6 +247,24 @@ struct Collector {
     sums: Sums,
     ended: Ended,
     whole: Paths,
+    stacks: StacksSeen,
+    /// Some spans of each kind, where timelines are asked for.
+    timelines: Option<BTreeMap<usize, SomeSpans>>,
+}
+
+impl Collector {
+    /// Holds some of the spans that have been explained since the last call.
+    fn hold_timelines(&mut self) {
+        let Some(timelines) = &mut self.timelines else {
+            return;
+        };
+        for span in self.sums.take_explained() {
+            if timelines.len() < MOST_WITH_TIMELINES || timelines.contains_key(&span.kind) {
+                let some = timelines.entry(span.kind).or_default();
+                some.add(|| Timeline::new(&span, self.sums.functions()));
+            }
+        }
+    }
 }
 
 impl Consumer for Collector {
@@ -222,9 +286,12 @@ impl Consumer for Collector {
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
         if let Some(stack) = &view.stack {
             self.sums.take_stack(stack);
+            self.stacks.stack();
         }
+        self.stacks.event(view.event.header.event_type);
         let comm = view.comm.unwrap_or_default();
         self.sums.go_on(&view.event, comm, &mut self.ended);
+        self.hold_timelines();
         self.whole.event(view)
     }
 }

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use tracer_analysis::Durations;
 
+use super::causes::FOR_CPU;
 use super::chance::probability;
 use super::change::{Change, Samples};
 use super::run::{Run, RunCalls, SubjectTime};
+use super::timeline::Timeline;
 
 /// A subject that both sides have.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub struct Difference {
     pub sides: [SubjectSide; 2],
     /// Causes, those with the largest difference first.
     pub causes: Vec<CauseDifference>,
+    /// The time of one span, or run, of each side, as it usually is, where that is asked for.
+    pub timelines: [Option<Timeline>; 2],
 }
 
 /// One side of a subject: all of its runs together.
@@ -153,16 +157,22 @@ fn difference(
         a: (a, of_a.took.count()),
         b: (b, of_b.took.count()),
     };
+    let (mean_a, mean_b) = (of_a.mean(), of_b.mean());
+    let verdict = match chance {
+        None if !is_of_spans => {
+            let for_cpu =
+                |subject: &SubjectTime| subject.causes.0.get(FOR_CPU).map_or(0, |of| of.ns);
+            Change::of_one_run([mean_a, mean_b], both.mean(for_cpu))
+        }
+        _ => Change::between(mean_a, mean_b, chance.map(|chance| (chance, kind))),
+    };
     Some(Difference {
         name: name.to_vec(),
         is_of_spans,
-        verdict: Change::between(
-            of_a.mean(),
-            of_b.mean(),
-            chance.map(|chance| (chance, kind)),
-        ),
+        verdict,
         chance,
         causes: both.causes(calls),
+        timelines: [timeline(a, &of_a), timeline(b, &of_b)],
         sides: [of_a, of_b],
     })
 }
@@ -176,6 +186,13 @@ fn side(subjects: &[SubjectTime]) -> Option<SubjectSide> {
         took,
         runs: subjects.len() as u64,
     })
+}
+
+/// Returns the timeline of a side that took about as long as half of all.
+fn timeline(subjects: &[SubjectTime], side: &SubjectSide) -> Option<Timeline> {
+    let half = side.took.quantile(0.5).unwrap_or_default();
+    let timelines = subjects.iter().filter_map(|one| one.timeline.as_ref());
+    timelines.min_by_key(|one| one.ns.abs_diff(half)).cloned()
 }
 
 /// Returns the samples of a side: the mean of each run, or of each portion of the spans of the only

@@ -2,6 +2,7 @@
 
 use tracer_text::escape::push_for_people;
 
+use super::beside::{Beside, LockTime, StackDifferences};
 use super::change::Change;
 use super::subject::{CallDifference, CauseDifference, Difference};
 use super::{Comparison, Run};
@@ -15,6 +16,12 @@ const SUBJECTS: usize = 8;
 
 /// A cause counts from this part of the difference on, in hundredths.
 const COUNTS_FROM: u64 = 5;
+
+/// Time from which a difference of a lock, or of a stack, is worth a line.
+const LEAST_NS: u64 = 1_000_000;
+
+/// Frames of a stack beyond which some are left out.
+const FRAMES: usize = 5;
 
 /// Renders a comparison.
 #[must_use]
@@ -36,6 +43,10 @@ pub fn text(comparison: &Comparison) -> String {
     if all.len() > SUBJECTS {
         let rest = all.len() - SUBJECTS;
         out.push_str(&format!("\nand {rest} others (--format json has all)\n"));
+    }
+    push_locks(&mut out, &comparison.locks);
+    for stacks in &comparison.stacks {
+        push_stacks(&mut out, stacks);
     }
     for (side, names) in ["A", "B"].iter().zip(&comparison.only_in) {
         if !names.is_empty() {
@@ -64,6 +75,18 @@ fn push_side(out: &mut String, letter: &str, runs: &[Run]) {
 }
 
 fn push_difference(out: &mut String, difference: &Difference) {
+    out.push_str(&format!("\n{}\n", heading(difference)));
+    for line in numbers(difference) {
+        out.push_str(&format!("  {line}\n"));
+    }
+    let total = total(difference);
+    for (nth, cause) in counting_causes(difference).enumerate() {
+        push_cause(out, nth + 1, cause, total);
+    }
+}
+
+/// Says what differs, and how much.
+pub fn heading(difference: &Difference) -> String {
     let [a, b] = &difference.sides;
     let (before, after) = (a.mean(), b.mean());
     let what = if difference.is_of_spans {
@@ -71,27 +94,34 @@ fn push_difference(out: &mut String, difference: &Difference) {
     } else {
         format!("all of {}", people(&difference.name))
     };
-    out.push_str(&format!(
-        "\n{what}: {}, {}, {} before\n",
+    format!(
+        "{what}: {}, {}, {} before",
         verdict(difference.verdict, before, after),
         duration(after),
         duration(before)
-    ));
-    push_numbers(out, difference);
-    if matches!(difference.verdict, Change::Same) {
-        return;
-    }
-    let total = before.abs_diff(after);
-    let is_longer = after > before;
-    let counts = |cause: &&CauseDifference| {
+    )
+}
+
+/// Returns by how much the means differ, in nanoseconds.
+pub fn total(difference: &Difference) -> u64 {
+    let [a, b] = &difference.sides;
+    a.mean().abs_diff(b.mean())
+}
+
+/// Returns the causes that explain a difference, if there is one that counts.
+fn counting_causes(difference: &Difference) -> impl Iterator<Item = &CauseDifference> {
+    let [a, b] = &difference.sides;
+    let (total, is_longer) = (total(difference), b.mean() > a.mean());
+    let counts = move |cause: &&CauseDifference| {
         (cause.longer() > 0) == is_longer
             && cause.longer().unsigned_abs() >= total / 100 * COUNTS_FROM
             && cause.longer() != 0
     };
-    let causes = difference.causes.iter().filter(counts).take(CAUSES);
-    for (nth, cause) in causes.enumerate() {
-        push_cause(out, nth + 1, cause, total);
-    }
+    let most = match difference.verdict {
+        Change::Same => 0,
+        _ => CAUSES,
+    };
+    difference.causes.iter().filter(counts).take(most)
 }
 
 fn verdict(verdict: Change, before: u64, after: u64) -> String {
@@ -110,8 +140,10 @@ fn ratio(one: u64, other: u64) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-fn push_numbers(out: &mut String, difference: &Difference) {
+/// Returns lines of numbers of a difference.
+pub fn numbers(difference: &Difference) -> Vec<String> {
     let [a, b] = &difference.sides;
+    let mut lines = Vec::new();
     if difference.is_of_spans {
         let of = |part: f64| {
             let at = |side: &super::subject::SubjectSide| {
@@ -121,8 +153,8 @@ fn push_numbers(out: &mut String, difference: &Difference) {
             };
             format!("{} ({})", at(b), at(a))
         };
-        out.push_str(&format!(
-            "  p50 {}, p99 {}, count {} ({})\n",
+        lines.push(format!(
+            "p50 {}, p99 {}, count {} ({})",
             of(0.5),
             of(0.99),
             b.took.count(),
@@ -138,10 +170,11 @@ fn push_numbers(out: &mut String, difference: &Difference) {
     };
     let runs = a.runs.max(b.runs);
     if runs > 1 {
-        out.push_str(&format!("  {} and {} runs; {sure}\n", a.runs, b.runs));
+        lines.push(format!("{} and {} runs; {sure}", a.runs, b.runs));
     } else {
-        out.push_str(&format!("  {sure}\n"));
+        lines.push(sure);
     }
+    lines
 }
 
 fn thousandths(chance: f64) -> String {
@@ -153,14 +186,19 @@ fn thousandths(chance: f64) -> String {
     }
 }
 
+/// Renders a difference with its sign.
+pub fn signed([before, after]: [u64; 2]) -> String {
+    let sign = if after >= before { '+' } else { '-' };
+    format!("{sign}{}", duration(before.abs_diff(after)))
+}
+
 fn push_cause(out: &mut String, nth: usize, cause: &CauseDifference, total: u64) {
     let longer = cause.longer().unsigned_abs();
     let hundredths = u128::from(longer) * 100 / u128::from(total.max(1));
-    let sign = if cause.longer() > 0 { '+' } else { '-' };
     out.push_str(&format!(
-        "  {nth}. {}: {sign}{} ({hundredths} % of the difference): {}, {} before\n",
+        "  {nth}. {}: {} ({hundredths} % of the difference): {}, {} before\n",
         cause.cause,
-        duration(longer),
+        signed(cause.ns),
         duration(cause.ns[1]),
         duration(cause.ns[0])
     ));
@@ -175,6 +213,66 @@ fn push_cause(out: &mut String, nth: usize, cause: &CauseDifference, total: u64)
             duration(*after),
             duration(*before)
         ));
+    }
+}
+
+/// Tells whether two times differ by as much as is worth a line: a tenth, and a millisecond.
+fn differs([before, after]: [u64; 2]) -> bool {
+    let by = before.abs_diff(after);
+    by >= LEAST_NS && by >= before.max(after) / 10
+}
+
+fn push_locks(out: &mut String, locks: &[Beside<LockTime>]) {
+    let differ = |lock: &&Beside<LockTime>| differs(lock.sides.map(|side| side.ns));
+    let mut locks = locks.iter().filter(differ).take(CAUSES).peekable();
+    if locks.peek().is_some() {
+        out.push_str("\nwaits for locks, all threads of a run together\n");
+    }
+    for lock in locks {
+        let [before, after] = lock.sides;
+        out.push_str(&format!(
+            "  {}: {}: {}, {} before; {} waits ({}), longest {} ({})\n",
+            lock.name,
+            signed([before.ns, after.ns]),
+            duration(after.ns),
+            duration(before.ns),
+            after.waits,
+            before.waits,
+            duration(after.longest),
+            duration(before.longest)
+        ));
+    }
+}
+
+fn push_stacks(out: &mut String, of_kind: &StackDifferences) {
+    let differ = |stack: &&Beside<u64>| differs(stack.sides);
+    let mut stacks = of_kind.stacks.iter().filter(differ).take(CAUSES).peekable();
+    if stacks.peek().is_some() {
+        let title = of_kind.kind.title();
+        out.push_str(&format!(
+            "\nstacks: {title}, all threads of a run together\n"
+        ));
+    }
+    for stack in stacks {
+        let [before, after] = stack.sides;
+        out.push_str(&format!(
+            "  {}: {}, {} before: {}\n",
+            signed(stack.sides),
+            duration(after),
+            duration(before),
+            shortened(&stack.name)
+        ));
+    }
+}
+
+/// Returns the thread of a stack and its innermost frames.
+fn shortened(stack: &str) -> String {
+    let frames: Vec<&str> = stack.split(';').collect();
+    match frames[..] {
+        [thread, .., third, second, first] if frames.len() > FRAMES => {
+            format!("{thread};…;{third};{second};{first}")
+        }
+        _ => stack.to_owned(),
     }
 }
 
@@ -200,7 +298,7 @@ fn call_words(call: &CallDifference) -> String {
 }
 
 /// Returns a name as harmless text.
-fn people(name: &[u8]) -> String {
+pub fn people(name: &[u8]) -> String {
     let mut out = Vec::new();
     push_for_people(&mut out, name);
     String::from_utf8_lossy(&out).into_owned()

@@ -1,6 +1,7 @@
 //! Flame graphs of a log that has stacks, as the page takes them.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use foldhash::fast::RandomState;
 use serde_json::{Value, json};
@@ -78,32 +79,46 @@ impl Consumer for Graphs {
     }
 }
 
-/// Returns the graphs of the kinds of stacks that were seen: the log is read again, if there were
-/// any. `check` is called now and then with the progress.
+/// Returns the graphs of the kinds of stacks that were seen, for the page.
 ///
 /// # Errors
 ///
-/// The log cannot be read, or the error is that of `check`.
+/// As [`folded`].
 pub fn flames(
     setup: &ReportSetup,
     wanted: WantedEvents,
     seen: &StacksSeen,
-    mut check: impl FnMut((u64, u64)) -> anyhow::Result<()>,
+    check: impl FnMut((u64, u64)) -> anyhow::Result<()>,
 ) -> anyhow::Result<Vec<Value>> {
+    let graphs = folded(&setup.file, wanted, seen, check)?.into_iter();
+    Ok(graphs
+        .map(|(kind, folded)| json_of(kind, &folded))
+        .collect())
+}
+
+/// Folds the kinds of stacks that were seen: the log is read again, if there were any. `check` is
+/// called now and then with the progress.
+///
+/// # Errors
+///
+/// The log cannot be read, or the error is that of `check`.
+pub fn folded(
+    log: &Path,
+    wanted: WantedEvents,
+    seen: &StacksSeen,
+    mut check: impl FnMut((u64, u64)) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<(FlameKind, Folded)>> {
     let kinds = seen.kinds().map(|kind| (kind, Flames::new(kind)));
     let mut graphs = Graphs(kinds.collect());
     if graphs.0.is_empty() {
         return Ok(Vec::new());
     }
-    let mut walk = Walk::new(open(&setup.file)?, wanted).naming_by(&setup.file);
+    let mut walk = Walk::new(open(log)?, wanted).naming_by(log);
     follow_while(&mut walk, &mut graphs, |walk| check(walk.log().progress()))?;
     let graphs = graphs.0.into_iter();
     // Stacks of wakers without switches are no graph.
     let folded = graphs.filter_map(|(kind, flames)| Some((kind, flames.finish().ok()?)));
-    let folded = folded.filter(|(_, folded)| folded.total() > 0);
-    Ok(folded
-        .map(|(kind, folded)| json_of(kind, &folded))
-        .collect())
+    Ok(folded.filter(|(_, folded)| folded.total() > 0).collect())
 }
 
 /// Returns a graph as the page reads it: frames, and paths with indices of frames.

@@ -11,12 +11,12 @@
 
 mod code;
 mod columns;
-mod flames;
+pub(crate) mod flames;
 mod guess;
 mod header;
 mod intervals;
 mod letters;
-mod page;
+pub(crate) mod page;
 mod recording;
 mod run;
 

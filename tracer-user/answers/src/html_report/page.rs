@@ -68,7 +68,7 @@ fn policy(script: &str) -> String {
 }
 
 /// Returns the hash by which a Content-Security-Policy allows a text.
-fn hash(text: &str) -> String {
+pub fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
@@ -111,7 +111,7 @@ pub fn write(
 }
 
 /// Escapes a text within a page.
-fn escaped(untrusted: &str) -> String {
+pub fn escaped(untrusted: &str) -> String {
     let mut visible = Vec::new();
     push_for_people(&mut visible, untrusted.as_bytes());
     let mut out = String::new();

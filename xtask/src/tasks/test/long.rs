@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 75] = [
+pub const TESTS: [&str; 76] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -58,6 +58,7 @@ pub const TESTS: [&str; 75] = [
     "of_a_thousand_requests_through_a_proxy_each_path_is_that_which_its_senders_tell",
     "of_more_threads_than_there_are_sums_the_rest_is_counted_and_said",
     "of_too_many_locks_the_rest_is_added_up",
+    "of_twenty_real_programs_the_cause_that_was_put_in_is_first_and_none_alarms_without",
     "of_twenty_thousand_short_lived_processes_each_is_there_and_none_is_left",
     "page_faults_of_a_snapshot_are_named_as_copies",
     "page_faults_that_wait_for_a_disk_are_named",
