@@ -17,6 +17,10 @@ const DEEPEST: usize = 24;
 /// Holders of one wait that are named.
 const MOST_HOLDERS: usize = 4;
 
+/// Lines after which a thread that was shown is not followed again: where many have the same, as
+/// ends of many pipes, there are more ways from one to the next than anyone waits for.
+const MOST_REPEATING: usize = 1000;
+
 /// Lines, where the answer is to be brief.
 const BRIEF_LINES: usize = 40;
 
@@ -27,6 +31,7 @@ pub fn text(moment: &WaitSnapshot, has_stacks: bool, is_brief: bool) -> String {
         moment,
         has_stacks,
         out: String::new(),
+        lines: 0,
         told: BTreeSet::new(),
     };
     shown.deadlocks();
@@ -50,6 +55,7 @@ struct Shown<'a> {
     moment: &'a WaitSnapshot,
     has_stacks: bool,
     out: String,
+    lines: usize,
     /// Threads that have a line.
     told: BTreeSet<ThreadId>,
 }
@@ -250,9 +256,13 @@ impl Shown<'_> {
         match self.moment.threads.get(&next) {
             Some(looked) => {
                 let does = self.does(looked);
+                let is_new = self.told.insert(next);
+                if !is_new && self.lines >= MOST_REPEATING {
+                    self.line(depth, &format!("{held}, which {does}: as above"));
+                    return;
+                }
                 self.line(depth, &format!("{held}, which {does}"));
                 self.stack(depth, next);
-                self.told.insert(next);
                 way.push(next);
                 self.holders_of(depth + 1, next, way);
                 way.pop();
@@ -384,6 +394,7 @@ impl Shown<'_> {
         self.out.push_str(&"  ".repeat(depth));
         self.out.push_str(line);
         self.out.push('\n');
+        self.lines += 1;
     }
 }
 
@@ -452,4 +463,64 @@ fn waits_for(wait: &ThreadWait, looked: &LookedAt) -> String {
         words.push_str(", for a limited time");
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Missing;
+    use super::super::places::ThreadPlace;
+    use super::super::threads::{InCall, ThreadFacts};
+    use super::*;
+
+    #[test]
+    fn threads_that_all_wait_for_all_others_are_told_in_time() {
+        const COUNT: i32 = 200;
+        let threads = (1..=COUNT).map(|tid| {
+            let others = (1..=COUNT).filter(|other| *other != tid);
+            let holder = |tid| WaitHolder::Thread(ThreadId { pid: tid, tid });
+            let wait = ThreadWait::new(WaitKind::Pipe).held_by(others.map(holder).collect());
+            let facts = ThreadFacts {
+                tid,
+                comm: b"many".to_vec(),
+                state: b'S',
+                inner_tids: vec![tid],
+                tracer: 0,
+                kernel_function: String::new(),
+                call: InCall::Untold,
+                switches: 0,
+            };
+            let looked = LookedAt {
+                facts,
+                system_call: None,
+                activity: ThreadActivity::Waits(Box::new(wait)),
+                place: ThreadPlace::default(),
+                context: None,
+            };
+            (ThreadId { pid: tid, tid }, looked)
+        });
+        let moment = WaitSnapshot {
+            threads: threads.collect(),
+            asked: (1..=COUNT).collect(),
+            trace: None,
+            whole: BTreeSet::new(),
+            deadlocks: Vec::new(),
+            behind: 0,
+            missing: Missing::default(),
+        };
+        let shown = text(&moment, false, false);
+        // Each is shown once with all that it waits for, and some of them more often.
+        let lines = shown.lines().count();
+        assert!(
+            (MOST_REPEATING..8 * MOST_REPEATING).contains(&lines),
+            "{lines}"
+        );
+        assert!(shown.contains(": as above"), "{shown}");
+        for tid in 1..=COUNT {
+            assert!(
+                shown.contains(&format!("many {tid} waits"))
+                    || shown.contains(&format!("many {tid},")),
+                "{tid}"
+            );
+        }
+    }
 }
