@@ -170,13 +170,10 @@ fn probes_and_own_events_with_stacks_have_the_span_that_counts_there_and_no_othe
     }
 
     // Spans of the inside are explained, which no event of the kernel was for.
-    let trace = tracer(&[
-        "read", log, "--format", "json", "--event", "works", "--limit", "1",
-    ]);
-    let trace = lines_of(&trace).unwrap()[0]["trace_id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let own = tracer(&["read", log, "--format", "json", "--event", "works"]);
+    let own = lines_of(&own).unwrap();
+    let mut traces = own.iter().filter_map(|event| event["trace_id"].as_str());
+    let trace = traces.next().unwrap().to_owned();
     let why = tracer(&["why", log, "--trace-id", &trace, "--format", "json"]);
     let why: Value = serde_json::from_slice(&why).unwrap();
     let kinds = why["spans"].as_array().unwrap().iter();
@@ -202,6 +199,52 @@ fn probes_and_own_events_with_stacks_have_the_span_that_counts_there_and_no_othe
     let (own, probed, unknown) = compare_told(&events);
     assert!(own[0] == 0 && unknown > 2500, "{own:?} {unknown}");
     assert!(probed[0] > 2500, "{probed:?}");
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn what_the_recorder_has_held_says_for_which_span_each_call_was() {
+    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let own = compile(folder, "own", &["-DOWN", "-rdynamic"]).unwrap();
+    let log = folder.join("log");
+    let log = log.to_str().unwrap();
+    // The child is the first to end, after most of what there is to be held.
+    let when = ["--when", "event exit", "--keep", "5s", "--log", log];
+    tracer(
+        &[
+            &["run"],
+            &RECORDED[..],
+            &when,
+            &["--", own.to_str().unwrap(), "400"],
+        ]
+        .concat(),
+    );
+    let last = (1..=9).rev().map(|nth| format!("{log}.{nth}"));
+    let last = last
+        .into_iter()
+        .find(|log| Path::new(log).exists())
+        .unwrap();
+    let events = lines_of(&tracer(&["read", &last, "--format", "json"])).unwrap();
+    let (mut with, mut without) = (0, 0);
+    for event in &events {
+        let data = &event["data"];
+        if event["type"] != "linux_trace_syscall_enter" || data["name"] != "kcmp" {
+            continue;
+        }
+        let argument = |nth: usize| data["args"][nth].as_u64().unwrap();
+        let said: Context = (argument(3), argument(4));
+        assert_eq!(context_of(event).unwrap(), said, "{event}");
+        *(if said == (0, 0) {
+            &mut without
+        } else {
+            &mut with
+        }) += 1;
+    }
+    assert!(with > 2000 && without > 300, "{with} {without}");
 }
 
 /// Span of an event: its trace, and itself.

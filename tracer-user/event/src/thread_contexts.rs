@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use tracer_binary::stacks::{LONGEST_BEFORE, NEXT_USER_EVENT, RecordedStack};
 pub use tracer_binary::thread_context::ThreadContext;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::SignalGenerateData;
-use tracer_engine::event::{Event, EventHeader, MonotonicNs};
+use tracer_common::kernel::{SignalGenerateData, ThreadContextData};
+use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use zerocopy::FromBytes as _;
 
 /// Threads whose contexts are known at a time. Beyond that, all are forgotten.
@@ -229,10 +229,90 @@ impl ThreadContexts {
     }
 }
 
+/// Contexts of threads that a log has, and since when.
+#[derive(Debug, Default)]
+pub struct WrittenContexts {
+    of: HashMap<(i32, i32), (Option<ThreadContext>, MonotonicNs)>,
+}
+
+impl WrittenContexts {
+    /// Threads that are remembered. Beyond that, all are forgotten.
+    const MOST: usize = 1 << 20;
+
+    /// Time after which a context is written again: a reader may have missed it, or the beginning
+    /// of the log.
+    const AGAIN_NS: u64 = 1_000_000_000;
+
+    /// Tells whether this context of an event's thread is to be written before the event, and
+    /// remembers that it is. `has_context` tells whether it counts for the event
+    /// ([`has_context_at`]).
+    pub fn differs(
+        &mut self,
+        event: &Event<'_>,
+        context: Option<ThreadContext>,
+        has_context: impl FnOnce(&Event<'_>) -> bool,
+    ) -> bool {
+        let header = &event.header;
+        if header.event_type == EventTypeId::OVERFLOW {
+            // So does who reads the log.
+            self.of.clear();
+        }
+        if context.is_none() && self.of.is_empty() || !has_context(event) {
+            return false;
+        }
+        let thread = (header.pid, header.tid);
+        let is_written = match self.of.get(&thread) {
+            None => context.is_none(),
+            Some((before, at)) => {
+                let is_old = header.time.0.saturating_sub(at.0) >= Self::AGAIN_NS;
+                *before == context && !(is_old && context.is_some())
+            }
+        };
+        if is_written {
+            return false;
+        }
+        if self.of.len() >= Self::MOST {
+            // What is forgotten may be in the log: it is written again, or that there is none.
+            self.of.retain(|_, (context, _)| context.is_some());
+        }
+        self.of.insert(thread, (context, header.time));
+        // The event itself says it.
+        header.event_type != EventTypeId::THREAD_CONTEXT
+    }
+
+    /// Has each context written again before the next event that has it: who reads on may not have
+    /// what was written before.
+    pub fn write_again(&mut self) {
+        for (_, at) in self.of.values_mut() {
+            *at = MonotonicNs(0);
+        }
+    }
+}
+
+/// Returns the header and the data of the event that says from when on a thread has a context:
+/// right before the event with this header.
+#[must_use]
+pub fn context_event(
+    before: &EventHeader,
+    context: Option<ThreadContext>,
+) -> (EventHeader, ThreadContextData) {
+    let header = EventHeader {
+        event_type: EventTypeId::THREAD_CONTEXT,
+        thread_id: 0,
+        program_address: 0,
+        truncation: Truncation::None,
+        ..*before
+    };
+    let data = ThreadContextData {
+        trace_id: context.map_or([0; 16], |context| context.trace_id),
+        span_id: context.map_or([0; 8], |context| context.span_id),
+    };
+    (header, data)
+}
+
 #[cfg(test)]
 mod tests {
     use tracer_common::kernel::StackData;
-    use tracer_engine::event::Truncation;
     use zerocopy::{FromZeros as _, IntoBytes as _};
 
     use super::*;

@@ -1,16 +1,13 @@
 //! Last stage of a trace that goes into a log: events with their stacks, and at the end the names
 //! of the addresses in these.
 
-use std::collections::HashMap;
-
 use tracer_binary::stacks::{Owned, SymbolNames};
 use tracer_binary::thread_context::ThreadContext;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::ThreadContextData;
 use tracer_engine::EventTypes;
-use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
+use tracer_engine::event::{Event, EventHeader, Truncation};
 use tracer_event::probe::is_probe;
-use tracer_event::thread_contexts::has_context_at;
+use tracer_event::thread_contexts::{WrittenContexts, context_event, has_context_at};
 use tracer_log_view::log_output::LogOutput;
 use zerocopy::IntoBytes as _;
 
@@ -47,18 +44,9 @@ impl LogStage {
             has_context_at(event, || name().is_some_and(is_probe), stack.is_some())
         };
         if self.contexts.differs(event, context, is_at) {
-            let data = ThreadContextData {
-                trace_id: context.map_or([0; 16], |context| context.trace_id),
-                span_id: context.map_or([0; 8], |context| context.span_id),
-            };
+            let (header, data) = context_event(&event.header, context);
             let event = Event {
-                header: EventHeader {
-                    event_type: EventTypeId::THREAD_CONTEXT,
-                    thread_id: 0,
-                    program_address: 0,
-                    truncation: Truncation::None,
-                    ..event.header
-                },
+                header,
                 data: data.as_bytes(),
             };
             self.log.add(&event, comm, types);
@@ -75,57 +63,6 @@ impl LogStage {
     /// Gives the log the names of the addresses that were seen since the last time.
     pub fn name_stacks(&mut self) {
         self.log.name(self.names.take_seen());
-    }
-}
-
-/// Contexts of threads that a log has, and since when.
-#[derive(Debug, Default)]
-struct WrittenContexts {
-    of: HashMap<(i32, i32), (Option<ThreadContext>, MonotonicNs)>,
-}
-
-impl WrittenContexts {
-    /// Threads that are remembered. Beyond that, all are forgotten.
-    const MOST: usize = 1 << 20;
-
-    /// Time after which a context is written again: a reader may have missed it, or the beginning
-    /// of the log.
-    const AGAIN_NS: u64 = 1_000_000_000;
-
-    /// Tells whether this context of an event's thread is to be written before the event, and
-    /// remembers that it is. `has_context` tells whether it counts for the event.
-    fn differs(
-        &mut self,
-        event: &Event<'_>,
-        context: Option<ThreadContext>,
-        has_context: impl FnOnce(&Event<'_>) -> bool,
-    ) -> bool {
-        let header = &event.header;
-        if header.event_type == EventTypeId::OVERFLOW {
-            // So does who reads the log.
-            self.of.clear();
-        }
-        if context.is_none() && self.of.is_empty() || !has_context(event) {
-            return false;
-        }
-        let thread = (header.pid, header.tid);
-        let is_written = match self.of.get(&thread) {
-            None => context.is_none(),
-            Some((before, at)) => {
-                let is_old = header.time.0.saturating_sub(at.0) >= Self::AGAIN_NS;
-                *before == context && !(is_old && context.is_some())
-            }
-        };
-        if is_written {
-            return false;
-        }
-        if self.of.len() >= Self::MOST {
-            // What is forgotten may be in the log: it is written again, or that there is none.
-            self.of.retain(|_, (context, _)| context.is_some());
-        }
-        self.of.insert(thread, (context, header.time));
-        // The event itself says it.
-        header.event_type != EventTypeId::THREAD_CONTEXT
     }
 }
 

@@ -75,8 +75,9 @@ impl Newest {
         }
     }
 
-    /// Adds one.
-    pub fn push(&mut self, event: &Event<'_>, comm: &[u8]) {
+    /// Adds one. Returns whether it was the last of its block: blocks before the next one may give
+    /// way.
+    pub fn push(&mut self, event: &Event<'_>, comm: &[u8]) -> bool {
         let bytes = &mut self.open.bytes;
         bytes.extend_from_slice(event.data);
         let middle = bytes.len();
@@ -84,7 +85,7 @@ impl Newest {
         let end = bytes.len();
         self.open.headers.push((event.header, middle, end));
         if self.open.size() < BLOCK_BYTES {
-            return;
+            return false;
         }
         self.full_bytes += self.open.size();
         self.full
@@ -101,6 +102,7 @@ impl Newest {
             self.full_bytes = self.full_bytes.saturating_sub(first.size());
             self.full.pop_front();
         }
+        true
     }
 
     /// Returns all blocks, in order.

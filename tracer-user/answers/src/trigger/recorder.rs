@@ -9,7 +9,7 @@ use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{ExitData, SignalDeliverData};
 use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::{EventTypes, Ledger};
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes as _};
 
 use super::newest::{Block, Newest};
 use super::{Condition, TriggerRule, TriggerSetup};
@@ -18,7 +18,9 @@ use crate::queries::{Paths, Question, SpanChoice, tree};
 use tracer_event::consumer::{Consumer, Lines, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
+use tracer_event::probe::is_probe;
 use tracer_event::summary::Summary;
+use tracer_event::thread_contexts::{WrittenContexts, context_event, has_context_at};
 use tracer_log_view::log_output::{LogOutput, LogSetup};
 use tracer_text::escape::push_for_people;
 use tracer_text::signal_name;
@@ -37,6 +39,7 @@ pub struct FlightRecorder {
     setup: TriggerSetup,
     paths: Paths,
     newest: Newest,
+    contexts: WrittenContexts,
     types: EventTypes,
     lost: Ledger,
     start: MonotonicNs,
@@ -83,6 +86,7 @@ impl FlightRecorder {
             setup,
             paths,
             newest: Newest::new(keep_ns),
+            contexts: WrittenContexts::default(),
             types: EventTypes::default(),
             lost: Ledger::default(),
             start,
@@ -92,6 +96,22 @@ impl FlightRecorder {
             writing: Vec::new(),
             long: Vec::new(),
             lines,
+        }
+    }
+
+    /// Holds an event, after what its thread works for where that is not held yet.
+    fn hold(&mut self, line: &EventView<'_>) {
+        let comm = line.comm.unwrap_or_default();
+        let is_at = |event: &Event<'_>| has_context_at(event, || is_probe(line.name), false);
+        let mut is_full = false;
+        if self.contexts.differs(&line.event, line.context, is_at) {
+            let (header, data) = context_event(&line.event.header, line.context);
+            let data = data.as_bytes();
+            is_full |= self.newest.push(&Event { header, data }, comm);
+        }
+        is_full |= self.newest.push(&line.event, comm);
+        if is_full {
+            self.contexts.write_again();
         }
     }
 
@@ -274,7 +294,9 @@ fn write(
     let (mut log, _) = LogOutput::open(setup)?;
     log.count_losses(lost);
     for (event, comm) in blocks.iter().flat_map(|block| block.events()) {
-        if event.header.time.0 >= *times.start() {
+        // What threads worked for before counts for what they do then.
+        let is_context = event.header.event_type == EventTypeId::THREAD_CONTEXT;
+        if is_context || event.header.time.0 >= *times.start() {
             log.add(&event, Some(comm), types);
         }
     }
@@ -302,7 +324,7 @@ impl Consumer for FlightRecorder {
     fn event(&mut self, line: &EventView<'_>) -> anyhow::Result<()> {
         let event: &Event<'_> = &line.event;
         let comm = line.comm.unwrap_or_default();
-        self.newest.push(event, comm);
+        self.hold(line);
         let (rules, long) = (&self.setup.rules, &mut self.long);
         self.paths.go_on(event, comm, |found| {
             if let Finding::Interval(interval) = found
