@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use tests::dist;
 use tests::log_reader::text;
+use tests::{dist, tools};
 
 /// Messages at each rate.
 const MESSAGES: usize = 1_000;
@@ -109,5 +109,33 @@ fn nodes_of_ros_are_counted_as_they_count_themselves() {
         let sent = stamps(&sent, "timestamp");
         assert_eq!(sent.len(), MESSAGES, "{rate}");
         assert_eq!(sent, stamps(&taken, "source_timestamp"), "{rate}");
+        views_have_each_message(folder.path(), &format!("log-{rate}"));
     }
+}
+
+/// Checks that the page has a lane for each node, with its messages, and `top` the deliveries.
+fn views_have_each_message(folder: &Path, log: &str) {
+    let tool = |arguments: &[&str]| {
+        let mut tool = Command::new(dist::tracer_user().unwrap());
+        let output = tool.current_dir(folder).args(arguments).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        output.stdout
+    };
+    tool(&["report", log, "-o", "page.html", "--force"]);
+    let page = tools::report(&folder.join("page.html")).unwrap();
+    for (node, does) in [("/talker", "published"), ("/listener", "taken")] {
+        let mut nodes = page["nodes"].as_array().unwrap().iter();
+        let lane = nodes.find(|lane| lane["label"] == node).unwrap();
+        let messages = lane["messages"].as_array().unwrap();
+        let wanted = format!("ros2 {does} {TOPIC}");
+        let count = messages.iter().filter(|name| **name == *wanted).count();
+        assert_eq!(count, MESSAGES, "{node}");
+    }
+    let top = ["top", log, "--once", "--window", "all", "--format", "json"];
+    let screen: Value = serde_json::from_slice(&tool(&top)).unwrap();
+    let mut spans = screen["spans"].as_array().unwrap().iter();
+    let delivery = format!("{TOPIC} delivery");
+    let row = spans.find(|row| row["name"] == *delivery).unwrap();
+    assert_eq!(row["took"]["count"], MESSAGES, "{row}");
 }
