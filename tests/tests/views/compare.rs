@@ -568,7 +568,7 @@ const REGRESSIONS: [Regression; 20] = [
     },
 ];
 
-/// What goes on beside a run. Ended when dropped, with all that it has started.
+/// Programs beside a run. Ended when dropped, with all that it has started.
 struct BesideRun(Child);
 
 impl Drop for BesideRun {

@@ -97,7 +97,7 @@ pub fn name(of: &PathPart) -> (String, Option<String>) {
             Inside::Call(key) => Some(call_name(key)),
             _ => None,
         };
-        // Whoever ends the wait for a device, such as the kernel's thread of a journal.
+        // A wait for a device is one cause, also where the kernel's thread of a journal ends it.
         let by = if why.is_io { "" } else { by };
         (format!("blocked {}{by}", reason(*why)), call)
     };

@@ -9,7 +9,7 @@ const RATIO_OF_ONE: f64 = 1.25;
 /// As that, for a difference that is hardly chance though each side has one run.
 const CLEAR_RATIO_OF_ONE: f64 = 1.5;
 
-/// Times as long, and nanoseconds longer, from which on waiting for a CPU counts where each side has
+/// Times as long, and nanoseconds longer, from which waiting for a CPU counts where each side has
 /// one run.
 const VERY_MUCH: u64 = 3;
 const VERY_MUCH_NS: u64 = 100_000_000;

@@ -121,7 +121,7 @@ fn push_difference(out: &mut String, difference: &Difference) {
     for line in numbers(difference) {
         push(out, &format!("<p>{}</p>\n", escaped(&line)));
     }
-    let colours = Colours::of(difference);
+    let colours = Colours::from_difference(difference);
     let [before, after] = &difference.timelines;
     let most = [before, after]
         .into_iter()
@@ -153,7 +153,7 @@ struct Colours<'a>(Vec<&'a str>);
 
 impl<'a> Colours<'a> {
     /// Gives colours to the causes with the most time on either side.
-    fn of(difference: &'a Difference) -> Self {
+    fn from_difference(difference: &'a Difference) -> Self {
         let mut causes: Vec<_> = difference
             .causes
             .iter()
@@ -366,7 +366,7 @@ mod tests {
         let mut out = String::new();
         let timeline = Timeline {
             ns: 10,
-            pieces: vec![super::super::timeline::Piece {
+            pieces: vec![super::super::timeline::TimelinePiece {
                 from: 0,
                 to: 10,
                 cause: "<script>".to_owned(),

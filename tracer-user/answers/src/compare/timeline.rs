@@ -16,7 +16,7 @@ const HELD: usize = 16;
 
 /// A part of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct TimelinePiece {
     /// Where it begins, in nanoseconds since the beginning of the span.
     pub from: u64,
     /// Where it ends.
@@ -33,7 +33,7 @@ pub struct Timeline {
     /// Duration, in nanoseconds.
     pub ns: u64,
     /// Its pieces, in order of time.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<TimelinePiece>,
 }
 
 impl Timeline {
@@ -42,7 +42,7 @@ impl Timeline {
         let since = |at: u64| at.saturating_sub(span.from.0);
         let pieces = if span.segments.len() <= PIECES {
             let steps = span.segments.iter();
-            let pieces = steps.map(|step| Piece {
+            let pieces = steps.map(|step| TimelinePiece {
                 from: since(step.from.0),
                 to: since(step.to.0),
                 cause: causes::name(&step.part).0,
@@ -69,12 +69,12 @@ fn words(step: &Step, functions: &Functions) -> String {
 
 /// Parts the time into equal columns, each with the cause of most of its time, and joins those next
 /// to each other that have the same.
-fn columns(steps: &[Step], begin: u64, ns: u64) -> Vec<Piece> {
+fn columns(steps: &[Step], begin: u64, ns: u64) -> Vec<TimelinePiece> {
     let border = |column: usize| {
         let at = u128::from(ns) * column as u128 / PIECES as u128;
         begin.saturating_add(u64::try_from(at).unwrap_or(u64::MAX))
     };
-    let mut pieces: Vec<Piece> = Vec::new();
+    let mut pieces: Vec<TimelinePiece> = Vec::new();
     let mut rest = steps;
     for column in 0..PIECES {
         let (from, to) = (border(column), border(column + 1));
@@ -92,7 +92,7 @@ fn columns(steps: &[Step], begin: u64, ns: u64) -> Vec<Piece> {
         let (from, to) = (from - begin, to - begin);
         match pieces.last_mut() {
             Some(last) if last.cause == cause && last.to == from => last.to = to,
-            _ => pieces.push(Piece {
+            _ => pieces.push(TimelinePiece {
                 from,
                 to,
                 cause,

@@ -18,7 +18,7 @@ const DEEPEST: usize = 24;
 const MOST_HOLDERS: usize = 4;
 
 /// Lines after which a thread that was shown is not followed again: where many have the same, as
-/// ends of many pipes, there are more ways from one to the next than anyone waits for.
+/// ends of many pipes, there are more ways from one to the next than can be shown.
 const MOST_REPEATING: usize = 1000;
 
 /// Lines, where the answer is to be brief.

@@ -125,7 +125,7 @@ pub enum GivenSteps {
 impl GivenSteps {
     /// Returns the steps that are asked for, of all.
     #[must_use]
-    pub fn select(self, steps: &[Step]) -> Vec<Step> {
+    pub fn choose(self, steps: &[Step]) -> Vec<Step> {
         match self {
             Self::None => Vec::new(),
             Self::Innermost => segments(steps),

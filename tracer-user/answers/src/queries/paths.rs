@@ -538,7 +538,7 @@ impl Paths {
                 to: span.to,
                 ns,
                 split,
-                segments: self.given_steps.select(&steps),
+                segments: self.given_steps.choose(&steps),
             });
         }
         let position = self.shown.partition_point(|shown| shown.span.ns() >= ns);
