@@ -200,8 +200,8 @@ pub fn inherit(parent: Pid, child: Pid) {
 #[inline(never)]
 pub extern "C" fn inherit_python(parent: u32, child: u32) -> i32 {
     if let Some(process) = PYTHON.get_ptr(parent) {
-        // SAFETY: it points into the map.
-        let process = unsafe { process.read_volatile() };
+        // SAFETY: it points into the map, from where the helper copies: no copy is on the stack.
+        let process = unsafe { &*process };
         let _ = PYTHON.insert(child, process, 0);
     }
     0
