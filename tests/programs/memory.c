@@ -13,7 +13,7 @@
  * Touches pages for the first time: by itself, and by having the kernel write to them. Then a thread
  * with little on its stack naps so many times.
  *
- * faults PAGES NAPS; prints "touched FIRST LAST" and "filled FIRST LAST" (addresses), and "faults
+ * faults PAGES [NAPS]; prints "touched FIRST LAST" and "filled FIRST LAST" (addresses), and "faults
  * COUNT" for what the kernel counted meanwhile.
  */
 #include "handshake.h"
@@ -66,8 +66,10 @@ int main(int argc, char **argv)
     for (size_t at = 0; at < bytes; at += page)
         if (read(zero, filled + at, 1) != 1)
             must("read", errno);
-    must("thread", pthread_create(&thread, NULL, nap, &naps));
-    pthread_join(thread, NULL);
+    if (naps > 0) {
+        must("thread", pthread_create(&thread, NULL, nap, &naps));
+        pthread_join(thread, NULL);
+    }
     after = faults();
     printf("faults %ld\n", after - before);
     wait_for_end();
