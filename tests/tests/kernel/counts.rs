@@ -250,6 +250,8 @@ fn switches_of_each_thread_are_as_many_as_the_kernel_counted_and_as_a_recording_
     assert_eq!(recorded["lost"], 0);
 
     let rows = list(&counted, "sums");
+    // The kernel leaves a program of a tracer out, now and then, which the recording says.
+    let unreported = number(&recorded["not_reported"]);
     for tid in &threads {
         let of = |rows: &[Value]| rows.iter().find(|row| row["tid"] == *tid).cloned().unwrap();
         let (counted, recorded) = (of(rows), of(list(&recorded, "threads")));
@@ -260,15 +262,14 @@ fn switches_of_each_thread_are_as_many_as_the_kernel_counted_and_as_a_recording_
         let running = &counted["running"];
         let grown = after[tid] - before[tid];
         assert_eq!(number(&running["count"]), grown, "{counted}");
-        assert_eq!(
-            running["forced"], recorded["preemptions"],
-            "{counted} {recorded}"
-        );
-        let waits = &counted["runnable"]["took"];
-        assert_eq!(
-            waits["count"], recorded["waits"]["count"],
-            "{counted} {recorded}"
-        );
+        let waits = (&counted["runnable"]["took"], &recorded["waits"]);
+        for (count, other) in [
+            (&running["forced"], &recorded["preemptions"]),
+            (&waits.0["count"], &waits.1["count"]),
+        ] {
+            let apart = number(count).abs_diff(number(other));
+            assert!(apart <= unreported, "{apart}: {counted} {recorded}");
+        }
         for (name, took) in [
             ("running_ns", running),
             ("runnable_ns", &counted["runnable"]),
