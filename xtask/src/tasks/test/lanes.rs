@@ -32,11 +32,12 @@ const FILES_ALONE: [&str; 7] = [
 
 /// Tests of other files that run alone: they count what all processes of the machine do, or when
 /// threads get a processor.
-pub const TESTS_ALONE: [&str; 17] = [
+pub const TESTS_ALONE: [&str; 18] = [
     "a_live_trace_of_all_has_interrupts_and_of_a_command_what_is_named_too",
     "a_slow_span_is_explained_and_its_log_has_what_led_to_it",
     "a_thread_that_does_not_block_is_in_nothing_and_one_that_ends_in_its_exit",
     "a_wait_that_ended_in_vain_is_of_who_ended_it_in_the_end",
+    "an_elf_file_serves_and_so_does_each_command",
     "calls_and_errors_are_those_that_strace_counts_in_the_same_run",
     "chains_of_many_areas_take_no_memory_of_others",
     "ctrl_c_ends_the_trace_and_the_page_is_made",
