@@ -40,29 +40,6 @@ impl Setting {
         let is_asked_for = self.only.is_none_or(|only| only.contains(&own));
         is_asked_for && !self.left_out.contains(&own)
     }
-
-    /// Returns the command that runs `command` there.
-    pub fn apply(&self, command: &Command) -> Command {
-        let mut there = match self.words.split_first() {
-            Some((first, words)) => {
-                let mut there = Command::new(first);
-                there.args(words).arg(command.get_program());
-                there
-            }
-            None => Command::new(command.get_program()),
-        };
-        there.args(command.get_args());
-        if let Some(folder) = command.get_current_dir() {
-            there.current_dir(folder);
-        }
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => there.env(name, value),
-                None => there.env_remove(name),
-            };
-        }
-        there
-    }
 }
 
 /// Returns the name of a test without its modules.
@@ -214,7 +191,6 @@ impl TestBinary {
         &self,
         name: &str,
         variables: &[(&str, OsString)],
-        setting: &Setting,
     ) -> anyhow::Result<bool> {
         println!("\n     Running {name} again");
         let mut command = Command::new(&self.executable);
@@ -222,7 +198,7 @@ impl TestBinary {
             .current_dir(&self.folder)
             .args(["--exact", name])
             .envs(variables.iter().map(|(name, value)| (name, value)));
-        let outcome = totals::run(&mut setting.apply(&command))?;
+        let outcome = totals::run(&mut command)?;
         Ok(outcome.is_success && outcome.totals.passed == 1)
     }
 

@@ -61,12 +61,8 @@ pub fn is_alone(file: &str, test: &str) -> bool {
 /// Run and its outcome.
 type Ended<'a> = (&'a Run<'a>, Outcome);
 
-/// Runs all tests, first those of the lanes, then `others`, which may have begun before.
-pub fn run<'a, T>(
-    runs: &'a [Run<'a>],
-    variables: &Variables,
-    others: impl FnOnce() -> anyhow::Result<T>,
-) -> anyhow::Result<(Vec<Ended<'a>>, T)> {
+/// Runs all tests, first those of the lanes.
+pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec<Ended<'a>>> {
     let (alone, beside): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_alone);
     let lots = Mutex::new(lots(beside));
     let started = Instant::now();
@@ -76,13 +72,12 @@ pub fn run<'a, T>(
         anyhow::Ok(ended?.into_iter().flatten().collect::<Vec<_>>())
     })?;
     took("tests as root, side by side", started);
-    let others = others()?;
     let started = Instant::now();
     for run in alone {
         ended.push(perform(run, variables, &mut |line| println!("{line}"))?);
     }
     took("tests as root, alone", started);
-    Ok((ended, others))
+    Ok(ended)
 }
 
 /// Divides runs into lots that stay in a lane, the longest one first and then those with the most

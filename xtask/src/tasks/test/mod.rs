@@ -1,7 +1,6 @@
 //! Whole test suite.
 
 mod arm64;
-mod beside;
 pub mod binaries;
 mod coarse_clock;
 mod lanes;
@@ -104,27 +103,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.whole {
         wheel::for_tests()?;
     }
-    let is_with_rights = !args.unprivileged && privilege::check("run the tests").is_ok();
-    let beside = is_with_rights.then(beside::setting);
-    let variables = &variables;
-    let ((totals, failed), lint) = thread::scope(|scope| {
-        let started = Instant::now();
+    let started = Instant::now();
+    let ((mut totals, mut failed), lint) = thread::scope(|scope| {
         let lint = args.lint.then(|| scope.spawn(lint::run_beside));
-        let tests = scope.spawn(move || without_rights(args, variables, beside.as_ref()));
-        // The tests that run alone need the processors.
-        let others = || {
-            let outcome = joined(tests)?;
-            took("tests without rights", started);
-            anyhow::Ok((outcome, lint.map_or(Ok(()), joined)))
-        };
-        if args.unprivileged {
-            return others();
+        let (mut totals, mut failed) = unprivileged(&binaries::SELECTION, args, &variables)?;
+        if args.whole {
+            let (more, also) = unprivileged(&binaries::MODEL, args, &variables)?;
+            totals.add(more);
+            failed.extend(also);
         }
-        let ((mut totals, mut failed), ((more, also), lint)) = privileged(args, variables, others)?;
+        // The tests that follow need the processors.
+        anyhow::Ok(((totals, failed), lint.map_or(Ok(()), joined)))
+    })?;
+    took("tests without rights", started);
+    if !args.unprivileged {
+        let (more, also) = privileged(args, &variables)?;
         totals.add(more);
         failed.extend(also);
-        anyhow::Ok(((totals, failed), lint))
-    })?;
+    }
     // Again, where the last lines of a long output are all that is at hand.
     for failure in &failed {
         println!("\n{failure}");
@@ -227,30 +223,11 @@ fn threads() -> Option<(&'static str, String)> {
     (!is_set).then(|| (THREADS, (2 * processors.get()).to_string()))
 }
 
-/// Totals, and the tests that failed.
-type Results = (Totals, Vec<Failure>);
-
-/// Runs the tests that need no rights; with the model of the area, where nothing is left out.
-fn without_rights(
-    args: &Args,
-    variables: &Variables,
-    beside: Option<&Setting>,
-) -> anyhow::Result<Results> {
-    let (mut totals, mut failed) = unprivileged(&binaries::SELECTION, args, variables, beside)?;
-    if args.whole {
-        let (more, also) = unprivileged(&binaries::MODEL, args, variables, beside)?;
-        totals.add(more);
-        failed.extend(also);
-    }
-    Ok((totals, failed))
-}
-
 fn unprivileged(
     selection: &[&str],
     args: &Args,
     variables: &Variables,
-    beside: Option<&Setting>,
-) -> anyhow::Result<Results> {
+) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let mut command = workspace::cargo_for_tests("test");
     command
         .args(selection)
@@ -262,21 +239,7 @@ fn unprivileged(
     } else if !args.whole {
         command.arg("--").args(long::left_out());
     }
-    let here = Setting::default();
-    let setting = beside.unwrap_or(&here);
-    let mut command = setting.apply(&command);
-    let outcome = if beside.is_some() {
-        // Lines of other tests would be between them.
-        let mut held = String::new();
-        let outcome = totals::run_shown(&mut command, &mut |line| {
-            held.push_str(line);
-            held.push('\n');
-        });
-        print!("{held}");
-        outcome?
-    } else {
-        totals::run(&mut command)?
-    };
+    let outcome = totals::run(&mut command)?;
     if !outcome.is_success && outcome.totals.failed == 0 {
         bail!("the tests cannot be built or run");
     }
@@ -293,7 +256,7 @@ fn unprivileged(
             if !those.is_empty() {
                 count_if_unsteady(&mut totals, name, || {
                     for binary in &those {
-                        if !binary.passes_as_it_is(name, variables, setting)? {
+                        if !binary.passes_as_it_is(name, variables)? {
                             return Ok(false);
                         }
                     }
@@ -314,13 +277,7 @@ struct Run<'a> {
     is_alone: bool,
 }
 
-/// Runs the tests that need rights, and `others` before those of them that run alone, or where none
-/// can run.
-fn privileged<T>(
-    args: &Args,
-    variables: &Variables,
-    others: impl FnOnce() -> anyhow::Result<T>,
-) -> anyhow::Result<(Results, T)> {
+fn privileged(args: &Args, variables: &Variables) -> anyhow::Result<(Totals, Vec<Failure>)> {
     let filter = args.filter.as_deref();
     let here = Setting::default();
     let in_namespace = namespace::setting(args.whole);
@@ -370,21 +327,19 @@ fn privileged<T>(
         if is_ci() {
             return Err(error.context("in CI the privileged tests must run"));
         }
-        let others = others()?;
         println!("\nskipped {expected} tests that load eBPF: {error}");
         let skipped = Totals {
             ignored: expected,
             ..Totals::default()
         };
-        return Ok(((skipped, Vec::new()), others));
+        return Ok((skipped, Vec::new()));
     }
     // Whatever goes wrong in a namespace goes wrong outside first.
     runs.sort_by_key(|run| run.setting.words.len());
     let mut totals = Totals::default();
     let mut failed = Vec::new();
     let mut slowest = Vec::new();
-    let (ended, others) = lanes::run(&runs, variables, others)?;
-    for (run, outcome) in ended {
+    for (run, outcome) in lanes::run(&runs, variables)? {
         totals.add(outcome.totals);
         slowest.extend(outcome.took);
         let failures = outcome.failed.into_iter();
@@ -400,7 +355,7 @@ fn privileged<T>(
     );
     try_again(&mut totals, &failed, variables)?;
     let failed = failed.into_iter().map(|(_, _, failure)| failure);
-    Ok(((totals, failed.collect()), others))
+    Ok((totals, failed.collect()))
 }
 
 /// Most tests of one run that may be unsteady. More are a fault.
