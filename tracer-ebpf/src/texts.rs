@@ -16,7 +16,7 @@ use tracer_common::kernel::{
 
 use crate::context::Tracepoint;
 use crate::cpu_ring::record_call;
-use crate::gathered::{gather, set_arguments, take};
+use crate::gathered::{bounded, gather, set_arguments, take};
 use crate::offsets::STRING_BYTES;
 use crate::task::Task;
 
@@ -395,7 +395,7 @@ fn read_bytes(to: *mut u8, from: u64, count: u64, most: u32) -> i32 {
         clippy::cast_possible_truncation,
         reason = "at most what was asked for"
     )]
-    let size = count.min(most) as u32;
+    let size = bounded(count, most) as u32;
     // SAFETY: as in `read_text`.
     let read = unsafe { bpf_probe_read_user(to.cast(), size, from as *const _) };
     if read < 0 {
