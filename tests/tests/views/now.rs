@@ -3,7 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -296,6 +301,156 @@ fn a_program_that_hangs_is_shown_as_strace_and_the_kernel_show_it() {
     .unwrap();
     // SAFETY: takes integers only.
     unsafe { libc::kill(pid, libc::SIGKILL) };
+}
+
+/// A file system in user space (FUSE) that never answers. Ended with it.
+struct Silent(CString);
+
+impl Silent {
+    fn mount(on: &Path, device: &File) -> Self {
+        let on = CString::new(on.as_os_str().as_bytes()).unwrap();
+        let options = format!(
+            "fd={},rootmode=40000,user_id=0,group_id=0",
+            device.as_raw_fd()
+        );
+        let options = CString::new(options).unwrap();
+        // SAFETY: all are texts that live.
+        let failed = unsafe {
+            let options = options.as_ptr().cast();
+            libc::mount(c"none".as_ptr(), on.as_ptr(), c"fuse".as_ptr(), 0, options)
+        };
+        assert_eq!(failed, 0, "{}", io::Error::last_os_error());
+        Self(on)
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        // SAFETY: a text that lives.
+        unsafe { libc::umount2(self.0.as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
+/// The process at the end of a line of only children.
+fn last_child(mut pid: i64) -> i64 {
+    let child = |pid: i64| {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+        children.split(' ').next()?.parse().ok()
+    };
+    while let Some(next) = child(pid) {
+        pid = next;
+    }
+    pid
+}
+
+#[test]
+#[ignore = "needs root: mounts and loads eBPF"]
+fn each_view_shows_in_which_call_a_program_hangs() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let command = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(name);
+        command.args(arguments).stdin(Stdio::piped());
+        Killed::start(&mut command)
+    };
+
+    let reader = command("cat", &[]);
+    let holder = flock(&file, &["sleep", "1000"]);
+    let waiter = flock(&file, &["true"]);
+    let parent = command("sh", &["-c", "sleep 1000; true"]);
+    let (own, theirs) = UnixStream::pair().unwrap();
+    let mut peer = Command::new("sleep");
+    let peer = Killed::start(peer.arg("1000").stdin(OwnedFd::from(own)));
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(peer.0.id().cast_signed(), libc::SIGSTOP) };
+    let mut of_peer = Command::new("cat");
+    let of_peer = Killed::start(of_peer.stdin(OwnedFd::from(theirs)));
+    let mut inside = namespace::shell(1, "exec sleep 1000", &[]);
+    let inside = Killed::start(&mut inside);
+    let device = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+        .unwrap();
+    let silent = folder.path().join("silent");
+    fs::create_dir(&silent).unwrap();
+    let mounted = Silent::mount(&silent, &device);
+    let asker = command("cat", &[silent.join("file").to_str().unwrap()]);
+
+    let sleeps = [libc::SYS_clock_nanosleep];
+    wait_until_in(reader.pid(), &[libc::SYS_read]);
+    wait_until_in(waiter.pid(), &[libc::SYS_flock]);
+    wait_until_in(parent.pid(), &[libc::SYS_wait4]);
+    wait_until_in(of_peer.pid(), &[libc::SYS_read]);
+    wait_until_in(asker.pid(), &[libc::SYS_openat]);
+    for sleeper in [&holder, &parent] {
+        wait_until_in(last_child(sleeper.pid()), &sleeps);
+    }
+    let inside = tests::wait_until("the program inside", LIMIT, || {
+        let last = last_child(inside.pid());
+        let name = fs::read_to_string(format!("/proc/{last}/comm"))?;
+        Ok((name == "sleep\n").then_some(last))
+    });
+    let inside = inside.unwrap();
+    wait_until_in(inside, &sleeps);
+
+    // What waits for a file system that does not answer, strace cannot stop.
+    let of_strace = |pid| (pid, straced(pid));
+    let hangs = [
+        of_strace(reader.pid()),
+        of_strace(waiter.pid()),
+        of_strace(parent.pid()),
+        of_strace(of_peer.pid()),
+        of_strace(inside),
+        (asker.pid(), "openat".to_owned()),
+    ];
+    let pids: Vec<String> = hangs.iter().map(|(pid, _)| pid.to_string()).collect();
+    let pids = pids.join(",");
+    let shown = |subcommand: &str, options: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.arg("60").arg(dist::tracer_user().unwrap());
+        command.arg(subcommand).args(options).args(["-p", &pids]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let second = ["--duration", "1s", "--format", "json"];
+    let attach = [&second[..], &["--no-user", "--syscalls", "all"]].concat();
+    let looks = shown("attach", &attach);
+    let looks = looks
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let looks: Vec<Value> = looks
+        .filter(|event: &Value| event["type"] == "linux_trace_thread_state")
+        .collect();
+    let stat: Value = serde_json::from_str(&shown("stat", &second)).unwrap();
+    let top = shown("top", &["--once"]);
+    let now: Value = serde_json::from_str(&shown("why", &["--now", "--format", "json"])).unwrap();
+    for (pid, call) in &hangs {
+        let name: Value = call.as_str().into();
+        let of = |all: &Value| {
+            let mut all = all.as_array().unwrap().iter();
+            all.find(|one| one["tid"] == *pid).unwrap().clone()
+        };
+        let look = looks.iter().find(|event| event["tid"] == *pid);
+        assert_eq!(look.unwrap()["data"]["name"], name, "{look:?}");
+        let thread = of(&stat["threads"]);
+        assert_eq!(thread["blocked_in"][0]["in"], name, "{thread}");
+        let line = top.lines().rfind(|line| line.contains(&format!(" {pid} ")));
+        let line = line.unwrap_or_else(|| panic!("{pid}: {top}"));
+        assert!(line.contains(&format!(" {call} ")), "{line}");
+        let thread = of(&now["threads"]);
+        assert_eq!(thread["syscall"], name, "{thread}");
+        let stack = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap();
+        let function = format!("{}+", thread["kernel_function"].as_str().unwrap());
+        let first = stack.lines().next().unwrap();
+        assert!(first.contains(&function), "{function} {stack}");
+    }
+    drop(mounted);
 }
 
 fn path(file: &Path) -> Value {

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 76] = [
+pub const TESTS: [&str; 77] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -35,6 +35,7 @@ pub const TESTS: [&str; 76] = [
     "code_that_comes_and_goes_has_its_names_without_root",
     "cpus_idle_as_long_as_the_kernel_says",
     "each_request_of_a_web_server_under_ddtrace_has_the_ids_that_it_exports",
+    "each_view_shows_in_which_call_a_program_hangs",
     "every_interval_of_many_threads_has_its_cpu_and_the_thread_it_names",
     "files_whose_closing_waits_hold_no_other_client_up",
     "functions_of_a_stripped_program_are_those_of_its_twin",
