@@ -59,6 +59,11 @@ pub const OWN: &[Recipe] = &[
         flags: &["-DLATENCY"],
     },
     Recipe {
+        name: "latency_counter",
+        source: "emit_none.c",
+        flags: &["-DLATENCY", "-DCOUNTER", "-DFENCE"],
+    },
+    Recipe {
         name: "latency_posix",
         source: "emit_posix.c",
         flags: &["-DLATENCY", "-lposixtrace"],

@@ -7,6 +7,7 @@ use super::super::tools::lttng::{Keeping, Session};
 use super::super::workbench::Workbench;
 
 const NONE: &str = "no trace point";
+const COUNTER: &str = "fence, counter and a store";
 const RUNNING: &str = "libposixtrace";
 const FULL: &str = "libposixtrace, full stream";
 const READ: &str = "libposixtrace, read as they come";
@@ -24,7 +25,8 @@ pub fn bursts(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     let mut contest = Contest::new(
         "How long does the slowest of 10,000 user events hold up a thread of SCHED_FIFO with locked memory, which \
          emits a hundred million as fast as it can? The first line is the loop without a point: the machine, and \
-         reading the clock. The medians, the longest and a thread's first event are beside it; who is prepared has \
+         reading the clock. The second one is the least that an event takes, for about as long as one: of longer \
+         turns, more are interrupted. The medians, the longest and a thread's first event are beside it; who is prepared has \
          called posix_trace_prefault_np().",
         Unit::Ns,
     )
@@ -35,6 +37,9 @@ pub fn bursts(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         one("latency_posix", &arguments, "p9999")
     };
     contest.peer(NONE, move || one("latency_none", &[1, events, 0], "p9999"));
+    contest.peer(COUNTER, move || {
+        one("latency_counter", &[1, events, 0], "p9999")
+    });
     contest.ours(RUNNING, move || posix(0, 0, 0));
     contest.ours(FULL, move || posix(1, 0, 0));
     contest.ours(READ, move || posix(0, 1, 0));
