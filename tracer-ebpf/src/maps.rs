@@ -12,9 +12,9 @@ use aya_ebpf::maps::{Array, HashMap, LruHashMap};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     Choice, CpuRingEnds, InterruptsOf, Issuer, LostOnCpu, MAX_RINGS, PIDS_PAGE, PacketsOf,
-    QUEUED_SLOTS, Queued, Running, SENDER_SLOTS, Sender, TIMED_AT_MOST_NS, TIMED_EVERY,
-    TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, WITHHELD_SLOTS, Waker, call_texts, cpu_ring,
-    descriptors, others, syscalls, traced, waker_context, wanted,
+    QUEUED_ASLEEP, QUEUED_SLOTS, Queued, Running, SENDER_SLOTS, Sender, TIMED_AT_MOST_NS,
+    TIMED_EVERY, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, WITHHELD_SLOTS, Waker, call_texts,
+    cpu_ring, descriptors, others, syscalls, traced, waker_context, wanted,
 };
 
 use crate::asking::{Asking, TASK_BITS, WHO_BITS};
@@ -704,12 +704,40 @@ fn queued(tid: u32, cpu: u32, switches: u64) -> u64 {
     rest << 48 | u64::from(cpu & 0xffff) << 32 | switches & 0xffff_ffff
 }
 
-/// Notes that the thread waits for this CPU from now on, which has made so many switches, where
-/// `waits` is 1; and that it does not where that is 0.
+/// Returns the value of [`Queued::since`] for the thread where it waits for something else.
 #[inline(always)]
-pub fn set_queued(Pid(tid): Pid, cpu: u32, switches: u64, waits: u64) {
+fn asleep(tid: u32) -> u64 {
+    queued(tid, 0, 0) | QUEUED_ASLEEP
+}
+
+/// Notes that the thread waits for this CPU from now on, which has made so many switches.
+#[inline(always)]
+pub fn set_queued(Pid(tid): Pid, cpu: u32, switches: u64) {
+    set_waiting(tid, queued(tid, cpu, switches));
+}
+
+/// Notes that the thread leaves its CPU, which has made so many switches: to wait for it, where
+/// `gives_way` is 1, and else for something else, which is noted where wake-ups are recorded.
+#[inline(always)]
+pub fn leave_queue(Pid(tid): Pid, cpu: u32, switches: u64, gives_way: u64) {
+    let is_told = is_zero(!wanted_word() & QUEUE_TYPES);
+    let waits = queued(tid, cpu, switches).wrapping_mul(gives_way);
+    let sleeps = asleep(tid).wrapping_mul(is_told & !gives_way);
+    set_waiting(tid, waits | sleeps);
+}
+
+/// Forgets what the thread waits for.
+#[inline(always)]
+pub fn forget_queued(Pid(tid): Pid) {
+    set_waiting(tid, 0);
+}
+
+/// Types of events of which the last wake-up of a thread is noted only where both are recorded.
+const QUEUE_TYPES: u64 = wanted::bit(EventTypeId::WAKEUP) | wanted::bit(EventTypeId::SWITCH_IN);
+
+#[inline(always)]
+fn set_waiting(tid: u32, since: u64) {
     if let Some(entry) = QUEUED.get_ptr_mut(tid % QUEUED_SLOTS) {
-        let since = queued(tid, cpu, switches).wrapping_mul(waits);
         // SAFETY: the entry that the look-up gave; the word is written whole.
         unsafe { entry.cast::<u64>().write_volatile(since) };
     }
@@ -730,8 +758,10 @@ pub fn take_queued(Pid(tid): Pid, cpu: u32, switches: u64) -> u32 {
     let is_known = is_zero((since ^ queued(tid, cpu, 0)) >> 32);
     let count = switches.wrapping_sub(since) & 0xffff_ffff;
     // None where there was one switch, some where there were more.
-    #[expect(clippy::cast_possible_truncation, reason = "0, 1 or 2")]
-    let others = (is_known * is_not_zero(count) * (1 + is_not_zero(count >> 1))) as u32;
+    let others = is_known * is_not_zero(count) * (1 + is_not_zero(count >> 1));
+    let is_not_woken = is_zero(since ^ asleep(tid));
+    #[expect(clippy::cast_possible_truncation, reason = "0 to 3")]
+    let others = (others + is_not_woken * u64::from(others::NOT_WOKEN)) as u32;
     others
 }
 

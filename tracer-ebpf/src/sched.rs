@@ -155,7 +155,7 @@ fn others_had_it<C: Tracepoint>(
         let is_preempted = is_not_zero(ctx.argument::<0>() & 0xff);
         let is_runnable = is_zero(state_left_in(ctx, prev).into());
         let gives_way = is_preempted | is_runnable;
-        maps::set_queued(prev.tid(), cpu, switches, gives_way);
+        maps::leave_queue(prev.tid(), cpu, switches, gives_way);
     }
     others
 }

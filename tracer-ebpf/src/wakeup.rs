@@ -58,11 +58,13 @@ fn woken<C: Tracepoint>(ctx: &C) {
     // SAFETY: the argument is `struct task_struct *`.
     let task = unsafe { Task::argument::<0>(ctx) };
     let state = maps::traced(task.pid());
-    if state & traced::TRACED != 0
-        && maps::is_wanted(EventTypeId::WAKEUP)
-        && !guard::withholds(state, &task, 1)
-    {
+    if state & traced::TRACED == 0 {
+        return;
+    }
+    if maps::is_wanted(EventTypeId::WAKEUP) && !guard::withholds(state, &task, 1) {
         wakeup::<C, false>(&task, maps::waker(task.tid()));
+    } else {
+        maps::forget_queued(task.tid());
     }
 }
 
@@ -107,7 +109,9 @@ fn asking<C: Tracepoint>(ctx: &C, task: &Task<C>) -> Asking {
 fn wakeup<C: Tracepoint, const IS_NEW: bool>(task: &Task<C>, waker: Asking) {
     let target_cpu = task.cpu();
     if RUN_QUEUE_SWITCHES.load() != NO_OFFSET && maps::is_wanted(EventTypeId::SWITCH_IN) {
-        maps::set_queued(task.tid(), target_cpu, task.switches_of_its_cpu(), 1);
+        maps::set_queued(task.tid(), target_cpu, task.switches_of_its_cpu());
+    } else {
+        maps::forget_queued(task.tid());
     }
     record(task, EventTypeId::WAKEUP, |header| Record {
         header,

@@ -68,9 +68,9 @@ pub use python::{
     PythonText, USUAL_PYTHON_FRAMES,
 };
 pub use sched::{
-    MigrateData, QUEUED_SLOTS, Queued, Running, SWITCH_RECORD, SwitchInData, SwitchOutData,
-    SwitchRecord, TIMED_AT_MOST_NS, TIMED_EVERY, ThrottleData, WAKER_SLOTS, Waker, WakeupData,
-    others, waits_in, waker_context,
+    MigrateData, QUEUED_ASLEEP, QUEUED_SLOTS, Queued, Running, SWITCH_RECORD, SwitchInData,
+    SwitchOutData, SwitchRecord, TIMED_AT_MOST_NS, TIMED_EVERY, ThrottleData, WAKER_SLOTS, Waker,
+    WakeupData, others, waits_in, waker_context,
 };
 pub use signal::{SignalDeliverData, SignalGenerateData, signal_result};
 pub use stack::{

@@ -20,7 +20,8 @@ event_data! {
         #[shown(Comm)]
         pub prev_comm: [u8; COMM_BYTES],
         /// Whether others had the CPU too while this thread waited for it: 0: not known, 1: the
-        /// thread that is named here had it all the time, 2: others had it before ([`others`]).
+        /// thread that is named here had it all the time, 2: others had it before, 3: not known,
+        /// since the kernel did not report the wake-up with which the wait began ([`others`]).
         #[shown(Others)]
         pub others: u32,
         /// Zero.
@@ -36,6 +37,9 @@ pub mod others {
     pub const NONE: u32 = 1;
     /// Others had it before.
     pub const SOME: u32 = 2;
+    /// It is not known: the thread had left its CPU to wait for something else, and no wake-up of
+    /// it was reported, though wake-ups are recorded.
+    pub const NOT_WOKEN: u32 = 3;
 }
 
 event_data! {
@@ -207,19 +211,25 @@ pub struct Waker {
 /// Slots in the map `QUEUED`: a power of two.
 pub const QUEUED_SLOTS: u32 = 16384;
 
-/// Since which of a CPU's switches a thread waits for it: an entry of the map `QUEUED`, whose slot
-/// is the tid of the thread modulo [`QUEUED_SLOTS`]. 0: it does not, or this is not known.
+/// Since which of a CPU's switches a thread waits for it, or that it waits for something else: an
+/// entry of the map `QUEUED`, whose slot is the tid of the thread modulo [`QUEUED_SLOTS`]. 0: it
+/// does neither, or this is not known.
 ///
-/// Written where a thread has to give way, or becomes runnable; read where it gets the CPU. Of two
+/// Written where a thread leaves its CPU, or becomes runnable; read where it gets the CPU. Of two
 /// threads of one slot that wait at the same time, nothing is known of one.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Queued {
     /// From the lowest bit: how many switches the CPU has made by then, modulo 2^32; the CPU, 16
     /// bits; and what is left of the number of the thread, plus 1. One word, so that it is never
-    /// half of one and half of another.
+    /// half of one and half of another. [`QUEUED_ASLEEP`] where it waits for something else: CPU
+    /// and switches are 0 then.
     pub since: u64,
 }
+
+/// Bit of [`Queued::since`]: the thread has left its CPU to wait for something else, while wake-ups
+/// were recorded, and was not woken since.
+pub const QUEUED_ASLEEP: u64 = 1 << 63;
 
 /// Traced thread that has a CPU: an entry of the map `RUNNING`, by the CPU's index. As long as a
 /// cache line, so that CPUs do not disturb each other.

@@ -182,7 +182,8 @@ pub enum LossCause {
     /// kernel sees.
     ReturnTooDeep,
     /// The kernel did not run an eBPF program where it should have, as what came after shows: a
-    /// thread left a CPU that it never got, a request to a disk was reused that never ended.
+    /// thread left a CPU that it never got, or got one though nothing had woken it; a request to a
+    /// disk was reused that never ended.
     KernelNotReported,
     /// A thread's ring was overwritten before it was read.
     ThreadRingOverwritten,

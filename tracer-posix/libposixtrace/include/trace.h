@@ -247,7 +247,8 @@ struct linux_trace_switch_in {
     unsigned linux_prev_tid;  /* Thread that had the CPU before; 0 for the idle task. */
     char linux_prev_comm[16]; /* Its name. */
     /* Whether others had the CPU too while this thread waited for it: 0: not known, 1: the thread that is named here
-     * had it all the time, 2: others had it before. */
+     * had it all the time, 2: others had it before, 3: not known, since the kernel did not report the wake-up with
+     * which the wait began. */
     unsigned linux_others;
     unsigned linux_reserved;  /* Zero. */
 };

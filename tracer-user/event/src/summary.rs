@@ -249,7 +249,8 @@ impl Summary {
     }
 
     /// Returns words for people about the events that the kernel did not report, which follow the
-    /// number of lost events: `; complete, but for 7 switches that the kernel did not report`.
+    /// number of lost events: `; complete, but for 7 switches and wake-ups that the kernel did not
+    /// report`.
     /// Empty without any.
     #[must_use]
     pub fn but_for(&self) -> String {
@@ -313,9 +314,9 @@ impl Summary {
 pub fn but_for(not_reported: u64, lost: u64, has_requests: bool) -> String {
     let what = match (not_reported, has_requests) {
         (0, _) => return String::new(),
-        (1, false) => "1 switch".to_owned(),
-        (count, false) => format!("{count} switches"),
-        (count, true) => format!("{count} switches and ends of requests"),
+        (1, false) => "1 switch or wake-up".to_owned(),
+        (count, false) => format!("{count} switches and wake-ups"),
+        (count, true) => format!("{count} switches, wake-ups and ends of requests"),
     };
     let whole = if lost == 0 {
         "complete, but for"
@@ -499,10 +500,11 @@ mod tests {
             let summary = Summary::new(Vec::new(), lost, Duration::ZERO);
             summary.for_people().lines().nth(1).unwrap().to_owned()
         };
-        let expected = "0 lost; complete, but for 7 switches that the kernel did not report";
+        let expected =
+            "0 lost; complete, but for 7 switches and wake-ups that the kernel did not report";
         assert_eq!(line(0, 7), expected);
         assert!(line(0, 1).contains("for 1 switch that"));
-        let expected = "5 lost: 5 late; and 7 switches that the kernel did not report";
+        let expected = "5 lost: 5 late; and 7 switches and wake-ups that the kernel did not report";
         assert_eq!(line(5, 7), expected);
     }
 

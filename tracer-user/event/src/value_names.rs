@@ -43,6 +43,7 @@ pub fn others(code: u32) -> Option<&'static str> {
         had_it::UNKNOWN => "unknown",
         had_it::NONE => "none",
         had_it::SOME => "some",
+        had_it::NOT_WOKEN => "not_woken",
         _ => return None,
     })
 }

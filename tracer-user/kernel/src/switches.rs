@@ -1,7 +1,8 @@
-//! Switches that the kernel did not report: a thread leaves a CPU that it never got.
+//! Switches and wake-ups that the kernel did not report: a thread leaves a CPU that it never got,
+//! or gets one though nothing woke it.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ExecData, PID_LIMIT, SwitchOutData};
+use tracer_common::kernel::{ExecData, PID_LIMIT, SwitchInData, SwitchOutData, others};
 use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes;
 
@@ -14,7 +15,8 @@ use zerocopy::FromBytes;
 pub struct Switches(Vec<u64>);
 
 impl Switches {
-    /// Looks at an event. Returns whether a switch to its thread is missing before it.
+    /// Looks at an event. Returns whether a switch to its thread is missing before it, or a
+    /// wake-up, as the kernel's program has noted.
     pub fn misses_one(&mut self, header: &EventHeader, data: &[u8]) -> bool {
         if header.event_type == EventTypeId::EXEC {
             // It got its CPU under another tid, which the kernel's program has noted.
@@ -28,10 +30,12 @@ impl Switches {
             return false;
         }
         let was_seen = self.see(header.tid);
+        if !leaves {
+            return SwitchInData::read_from_bytes(data)
+                .is_ok_and(|data| data.others == others::NOT_WOKEN);
+        }
         // Nearly always it is known for how long the thread ran.
-        leaves
-            && was_seen
-            && SwitchOutData::read_from_bytes(data).is_ok_and(|data| data.ran_ns == 0)
+        was_seen && SwitchOutData::read_from_bytes(data).is_ok_and(|data| data.ran_ns == 0)
     }
 
     /// Notes the thread. Returns whether it was noted before.
@@ -64,10 +68,23 @@ impl Switches {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use aya::programs::Program;
+    use tracer_common::kernel::{traced, wanted};
     use tracer_engine::event::{MonotonicNs, Truncation};
     use zerocopy::{FromZeros, IntoBytes};
 
     use super::*;
+    use crate::decode::decode;
+    use crate::loading::Plan;
+    use crate::options::KernelOptions;
+    use crate::requirements;
+    use crate::rings::Rings;
+    use crate::traced::TracedMap;
+
+    /// Naps of a thread.
+    const NAPS: usize = 50;
 
     fn header(event_type: EventTypeId, tid: i32) -> EventHeader {
         EventHeader {
@@ -100,11 +117,23 @@ mod tests {
     fn a_thread_that_leaves_what_it_never_got_misses_a_switch() {
         let mut switches = Switches::default();
         let comes = header(EventTypeId::SWITCH_IN, 9);
-        assert!(!switches.misses_one(&comes, &[0; 24]));
+        assert!(!switches.misses_one(&comes, SwitchInData::new_zeroed().as_bytes()));
 
         assert!(!leaves(&mut switches, 9, 7));
         assert!(leaves(&mut switches, 9, 0));
         assert!(!leaves(&mut switches, 10, 0), "another thread");
+    }
+
+    #[test]
+    fn a_thread_that_gets_a_cpu_without_being_woken_misses_a_wakeup() {
+        let mut switches = Switches::default();
+        let comes = header(EventTypeId::SWITCH_IN, 9);
+        let mut data = SwitchInData::new_zeroed();
+
+        for (others, misses) in [(others::SOME, false), (others::NOT_WOKEN, true)] {
+            data.others = others;
+            assert_eq!(switches.misses_one(&comes, data.as_bytes()), misses);
+        }
     }
 
     #[test]
@@ -125,5 +154,85 @@ mod tests {
         assert!(!leaves(&mut switches, -1, 0));
         assert!(!leaves(&mut switches, i32::MAX, 0));
         assert!(!leaves(&mut switches, i32::MAX, 0));
+    }
+
+    /// How often the running thread got a CPU after a nap, and how often without being woken.
+    fn nap(rings: &mut Rings) -> (usize, usize) {
+        for _ in 0..NAPS {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // SAFETY: no memory is concerned.
+        let own = unsafe { libc::gettid() };
+        let mut switches = Switches::default();
+        let mut counts = (0, 0);
+        rings.look_at_ends();
+        rings.drain(|record| {
+            decode(record, |header, data| {
+                if header.tid == own && header.event_type == EventTypeId::SWITCH_IN {
+                    counts.0 += 1;
+                    counts.1 += usize::from(switches.misses_one(&header, data));
+                }
+            })
+            .unwrap();
+        });
+        counts
+    }
+
+    #[test]
+    #[ignore = "loads eBPF: run by cargo xtask test"]
+    fn wakeups_that_are_not_reported_are_counted_where_they_are_recorded() {
+        if let Err(lacking) = requirements::capabilities() {
+            let is_required = std::env::var_os("TRACER_REQUIRE_PRIVILEGED");
+            assert!(is_required.is_none_or(|value| value != "1"), "{lacking}");
+            return;
+        }
+        let types = vec![
+            EventTypeId::SWITCH_IN,
+            EventTypeId::SWITCH_OUT,
+            EventTypeId::WAKEUP,
+        ];
+        let bits = types.iter().fold(0, |bits, id| bits | wanted::bit(*id));
+        let options = KernelOptions {
+            wanted: types,
+            ..KernelOptions::default()
+        };
+        let kernel = requirements::examine(None).unwrap();
+        let plan = Plan::new(&options, &kernel, options.rounded_ring_bytes().unwrap());
+        let mut ebpf = plan.load(crate::loading::object()).unwrap();
+        let mut maps = plan.map(&mut ebpf).unwrap();
+        let attached = plan.attach(&mut ebpf).unwrap();
+        assert_eq!(attached.recorded & bits, bits);
+        maps.wanted.set_recorded(bits);
+        maps.wanted.set_types(bits);
+        let all_traced = TracedMap::from_object(&ebpf).unwrap();
+        let own = usize::try_from(std::process::id()).unwrap();
+        all_traced.set(own, traced::TRACED).unwrap();
+
+        // The machine's own kernel misses some, on a virtual machine.
+        let (naps, misses) = nap(&mut maps.rings);
+        assert!(
+            naps > NAPS * 3 / 4 && misses < NAPS / 4,
+            "{misses} of {naps}"
+        );
+
+        // Neither where they are not recorded, nor where a thread slept from then on until now.
+        maps.wanted
+            .set_types(bits & !wanted::bit(EventTypeId::WAKEUP));
+        let (naps, misses) = nap(&mut maps.rings);
+        assert!(naps > NAPS * 3 / 4 && misses == 0, "{misses} of {naps}");
+        maps.wanted.set_types(bits);
+
+        for name in ["sched_wakeup", "sched_wakeup_raw"] {
+            let _is_the_other_kind = match ebpf.program_mut(name).unwrap() {
+                Program::BtfTracePoint(program) => program.unload(),
+                Program::RawTracePoint(program) => program.unload(),
+                _ => unreachable!(),
+            };
+        }
+        let (naps, misses) = nap(&mut maps.rings);
+        assert!(
+            naps > NAPS * 3 / 4 && misses > naps * 3 / 4,
+            "{misses} of {naps}"
+        );
     }
 }

@@ -196,7 +196,8 @@ fn what_the_kernel_did_not_report_is_told_as_it_is_everywhere() {
         format!("0 events lost{}", summary.but_for())
     );
     assert!(
-        first_words(0, 7).ends_with("complete, but for 7 switches that the kernel did not report")
+        first_words(0, 7)
+            .ends_with("complete, but for 7 switches and wake-ups that the kernel did not report")
     );
     assert_eq!(first_words(0, 0), "0 events lost");
 }
