@@ -3,9 +3,10 @@
 //! system calls, so that they cost nothing. The stream's filter says when that is, as events do.
 //!
 //! It goes by an account: a part of the CPU time that the traced threads have had is there to be
-//! spent, and each call that is recorded spends what it costs. Who makes few calls is recorded as a
-//! whole. After a window, the next one opens once there is enough for all of it; how long it is to
-//! be is chosen at random, so that windows do not keep step with the program.
+//! spent, and each call that is recorded spends what it costs: its thread, and where no CPU is idle
+//! also what the tracer needs to read it. Who makes few calls is recorded as a whole. After a
+//! window, the next one opens once there is enough for all of it; how long it is to be is chosen at
+//! random, so that windows do not keep step with the program.
 
 use std::io;
 
@@ -15,6 +16,7 @@ use tracer_event::summary::HeldUp;
 use tracer_kernel::CallCounts;
 
 use super::access::CallMeter;
+use super::own_cost::OwnCost;
 
 /// Cost of a call that is recorded, both its ends together, by that of a call of a thread that is
 /// not traced, until it is measured. It is 3 for calls that are given numbers alone and whose
@@ -35,6 +37,9 @@ const AT_FIRST_NS: u64 = 2_000_000;
 /// Least and most CPU time of the threads in a window, in nanoseconds.
 const WINDOW_NS: (u64, u64) = (20_000_000, 50_000_000);
 
+/// Events of a call: its entry and its exit.
+const EVENTS_OF_CALL: u64 = 2;
+
 /// Time after which a window opens though there is not enough for all of it: the program may make
 /// fewer calls by now.
 const CLOSED_AT_MOST_NS: u64 = 500_000_000;
@@ -52,6 +57,7 @@ pub enum WindowStep {
 #[derive(Debug)]
 pub struct CallWindows {
     meter: Meter,
+    own: OwnCost,
     account: Account,
     /// Counts as the last window opened.
     opened: CallCounts,
@@ -73,18 +79,21 @@ impl CallWindows {
         let cost_ns = cost_of_call(meter.floor_ns(), CallCounts::default());
         Self {
             meter: Meter(meter),
+            own: OwnCost::new(now.0),
             account: Account::new(cost_ns, thousandths.into(), now.0),
             opened: CallCounts::default(),
             closed: (0, 0),
         }
     }
 
-    /// Returns what is to be changed now, if anything is.
-    pub fn step(&mut self, now: MonotonicNs) -> Option<WindowStep> {
+    /// Returns what is to be changed now, if anything is, where so many events were read since the
+    /// trace began.
+    pub fn step(&mut self, now: MonotonicNs, events: u64) -> Option<WindowStep> {
         let meter = &self.meter.0;
         let counts = meter.counts(now);
+        let read_ns = EVENTS_OF_CALL * self.own.of_event(now.0, events);
         // Of the service it is known once a process is traced.
-        self.account.cost_ns = cost_of_call(meter.floor_ns(), counts);
+        self.account.cost_ns = cost_of_call(meter.floor_ns(), counts).saturating_add(read_ns);
         self.account.step(now.0, counts)
     }
 

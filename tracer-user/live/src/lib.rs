@@ -39,6 +39,7 @@ mod log_stage;
 mod name_shares;
 mod newcomers;
 mod origin;
+mod own_cost;
 mod pidfd;
 mod printer;
 mod proc_fs;

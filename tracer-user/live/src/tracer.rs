@@ -76,6 +76,8 @@ pub struct Tracer {
     wakers: Option<Wakers>,
     /// Windows in which system calls are recorded, where their cost is bounded.
     call_windows: Option<CallWindows>,
+    /// Events taken out of the stream.
+    events: u64,
     /// Change of what is recorded, and the moment of it, until the stream has come there.
     call_change: Option<(WindowStep, MonotonicNs)>,
     /// Processes whose ends no event reports.
@@ -118,6 +120,7 @@ impl Tracer {
             command: None,
             wakers: None,
             call_windows: None,
+            events: 0,
             call_change: None,
             newcomers: Vec::new(),
             watermark: MonotonicNs(0),
@@ -232,7 +235,7 @@ impl Tracer {
         else {
             return;
         };
-        self.call_change = match windows.step(now) {
+        self.call_change = match windows.step(now, self.events) {
             None => None,
             // All calls are recorded from then on.
             Some(WindowStep::Open) => match windows.open() {
@@ -494,6 +497,7 @@ impl Tracer {
             return false;
         };
         self.taken = header.time;
+        self.events += 1;
         self.translate(&mut header);
         if matches!(
             header.event_type,
