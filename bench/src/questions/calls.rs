@@ -133,7 +133,7 @@ pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
 
 /// Compares counting the calls of a database with recording them.
 pub fn sqlite_counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
-    let rows = bench.work(4000);
+    let rows = bench.work(40_000);
     let question = "What does it add to sqlite3 when all of its system calls are counted in the kernel, with their \
                     errors and times, while it inserts rows as above?";
     let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
@@ -153,7 +153,7 @@ pub fn sqlite_counted(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
 
 /// Compares recording the calls of a database as they end with recording them whole.
 pub fn sqlite_results(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
-    let rows = bench.work(4000);
+    let rows = bench.work(40_000);
     let question = "What does it add to sqlite3 when all of its system calls are recorded as they end, with their \
                     results and without times, while it inserts rows as above?";
     let mut contest = Contest::new(question, Unit::Seconds).showing(Measure::AddedPercent);
@@ -216,7 +216,7 @@ fn tools() -> Vec<Box<dyn Tool>> {
 /// Compares tracers of a database that commits one row after the other: 31 calls per row, and
 /// little else.
 pub fn sqlite(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
-    let rows = bench.work(4000);
+    let rows = bench.work(16_000);
     let contest = contest(
         "What does it add to sqlite3 when all of its system calls are traced, while it inserts rows \
          into a file in memory, each in a transaction of its own? tracer-user, strace and perf \
