@@ -480,9 +480,10 @@ pub fn remember_waker(Pid(tid): Pid, waker: Asking) {
     unsafe { word.write_volatile(who) };
 }
 
-/// Returns the waker of thread `tid`, as far as it is known.
+/// Returns the waker of thread `tid`, which becomes runnable now, as far as it is known. It is no
+/// longer remembered: who asks for the next wake-up may not be seen.
 #[inline(always)]
-pub fn waker(Pid(tid): Pid) -> Asking {
+pub fn take_waker(Pid(tid): Pid) -> Asking {
     let unknown = Asking::no_thread(waker_context::UNKNOWN);
     let Some(entry) = WAKERS.get_ptr_mut(tid % WAKER_SLOTS) else {
         return unknown;
@@ -499,6 +500,8 @@ pub fn waker(Pid(tid): Pid) -> Asking {
     if who == 0 || still != who || who >> REST_AT != u64::from(tid / WAKER_SLOTS) {
         return unknown;
     }
+    // SAFETY: as above, and written whole. Nothing else writes it until the thread sleeps again.
+    unsafe { word.write_volatile(0) };
     Asking {
         who: who & ((1 << REST_AT) - 1),
         name: [first, second],

@@ -62,7 +62,7 @@ fn woken<C: Tracepoint>(ctx: &C) {
         return;
     }
     if maps::is_wanted(EventTypeId::WAKEUP) && !guard::withholds(state, &task, 1) {
-        wakeup::<C, false>(&task, maps::waker(task.tid()));
+        wakeup::<C, false>(&task, maps::take_waker(task.tid()));
     } else {
         maps::forget_queued(task.tid());
     }

@@ -70,8 +70,9 @@ impl Switches {
 mod tests {
     use std::time::Duration;
 
+    use aya::Ebpf;
     use aya::programs::Program;
-    use tracer_common::kernel::{traced, wanted};
+    use tracer_common::kernel::{WakeupData, traced, waker_context, wanted};
     use tracer_engine::event::{MonotonicNs, Truncation};
     use zerocopy::{FromZeros, IntoBytes};
 
@@ -156,31 +157,60 @@ mod tests {
         assert!(!leaves(&mut switches, i32::MAX, 0));
     }
 
-    /// How often the running thread got a CPU after a nap, and how often without being woken.
-    fn nap(rings: &mut Rings) -> (usize, usize) {
+    /// Sleep of the running thread, as it was recorded.
+    #[derive(Debug, Default)]
+    struct Naps {
+        /// How often it got a CPU.
+        comes: usize,
+        /// How often it did so without being woken.
+        unwoken: usize,
+        /// How often it was woken by an unknown waker.
+        unknown_wakers: usize,
+        /// How often it was woken by a timer.
+        by_timers: usize,
+    }
+
+    fn nap(rings: &mut Rings) -> Naps {
         for _ in 0..NAPS {
             std::thread::sleep(Duration::from_millis(1));
         }
         // SAFETY: no memory is concerned.
         let own = unsafe { libc::gettid() };
         let mut switches = Switches::default();
-        let mut counts = (0, 0);
+        let mut naps = Naps::default();
+        let mut take = |header: EventHeader, data: &[u8]| match header.event_type {
+            _ if header.tid != own => {}
+            EventTypeId::SWITCH_IN => {
+                naps.comes += 1;
+                naps.unwoken += usize::from(switches.misses_one(&header, data));
+            }
+            EventTypeId::WAKEUP => {
+                let data = WakeupData::read_from_bytes(data).unwrap();
+                let is_timer = data.waker_context == waker_context::HRTIMER;
+                naps.by_timers += usize::from(is_timer);
+                naps.unknown_wakers += usize::from(data.waker_context == waker_context::UNKNOWN);
+            }
+            _ => {}
+        };
         rings.look_at_ends();
-        rings.drain(|record| {
-            decode(record, |header, data| {
-                if header.tid == own && header.event_type == EventTypeId::SWITCH_IN {
-                    counts.0 += 1;
-                    counts.1 += usize::from(switches.misses_one(&header, data));
-                }
-            })
-            .unwrap();
-        });
-        counts
+        rings.drain(|record| decode(record, &mut take).unwrap());
+        naps
+    }
+
+    /// Takes a program away.
+    fn unload(ebpf: &mut Ebpf, names: [&str; 2]) {
+        for name in names {
+            let _is_the_other_kind = match ebpf.program_mut(name).unwrap() {
+                Program::BtfTracePoint(program) => program.unload(),
+                Program::RawTracePoint(program) => program.unload(),
+                _ => unreachable!(),
+            };
+        }
     }
 
     #[test]
     #[ignore = "loads eBPF: run by cargo xtask test"]
-    fn wakeups_that_are_not_reported_are_counted_where_they_are_recorded() {
+    fn wakeups_that_are_not_reported_are_counted_and_have_no_waker_of_another_one() {
         if let Err(lacking) = requirements::capabilities() {
             let is_required = std::env::var_os("TRACER_REQUIRE_PRIVILEGED");
             assert!(is_required.is_none_or(|value| value != "1"), "{lacking}");
@@ -209,30 +239,31 @@ mod tests {
         all_traced.set(own, traced::TRACED).unwrap();
 
         // The machine's own kernel misses some, on a virtual machine.
-        let (naps, misses) = nap(&mut maps.rings);
+        let most = |count: usize| count > NAPS * 3 / 4;
+        let naps = nap(&mut maps.rings);
         assert!(
-            naps > NAPS * 3 / 4 && misses < NAPS / 4,
-            "{misses} of {naps}"
+            most(naps.comes) && most(naps.by_timers) && naps.unwoken < NAPS / 4,
+            "{naps:?}"
         );
 
         // Neither where they are not recorded, nor where a thread slept from then on until now.
         maps.wanted
             .set_types(bits & !wanted::bit(EventTypeId::WAKEUP));
-        let (naps, misses) = nap(&mut maps.rings);
-        assert!(naps > NAPS * 3 / 4 && misses == 0, "{misses} of {naps}");
+        let naps = nap(&mut maps.rings);
+        assert!(most(naps.comes) && naps.unwoken == 0, "{naps:?}");
         maps.wanted.set_types(bits);
 
-        for name in ["sched_wakeup", "sched_wakeup_raw"] {
-            let _is_the_other_kind = match ebpf.program_mut(name).unwrap() {
-                Program::BtfTracePoint(program) => program.unload(),
-                Program::RawTracePoint(program) => program.unload(),
-                _ => unreachable!(),
-            };
-        }
-        let (naps, misses) = nap(&mut maps.rings);
+        // Who asked for an earlier one has not asked for this one.
+        assert!(most(nap(&mut maps.rings).by_timers));
+        unload(&mut ebpf, ["sched_waking", "sched_waking_raw"]);
+        let naps = nap(&mut maps.rings);
+        assert!(most(naps.unknown_wakers) && naps.by_timers <= 1, "{naps:?}");
+
+        unload(&mut ebpf, ["sched_wakeup", "sched_wakeup_raw"]);
+        let naps = nap(&mut maps.rings);
         assert!(
-            naps > NAPS * 3 / 4 && misses > naps * 3 / 4,
-            "{misses} of {naps}"
+            most(naps.comes) && naps.unwoken > naps.comes * 3 / 4,
+            "{naps:?}"
         );
     }
 }
