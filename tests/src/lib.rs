@@ -19,6 +19,7 @@ pub mod dist;
 pub mod event;
 pub mod ftrace;
 pub mod log_reader;
+pub mod lttng;
 pub mod made;
 pub mod made_calls;
 pub mod made_elf;

@@ -380,18 +380,25 @@ pub const FOR_ARM64_MACHINES: &[Need] = &[
 /// Path of busybox in Debian.
 pub const BUSYBOX: &str = "/bin/busybox";
 
+const LTTNG: Need = Need {
+    what: "LTTng",
+    holds: || process::find("lttng").is_some(),
+    packages: &["lttng-tools"],
+};
+
+const LTTNG_UST: Need = Need {
+    what: "LTTng-UST",
+    holds: has_lttng_header,
+    packages: &["liblttng-ust-dev"],
+};
+
+/// Prerequisites of the tests that trace ROS 2: what it is traced with elsewhere.
+pub const TO_TEST_ROS: &[Need] = &[LTTNG, LTTNG_UST];
+
 /// Peers that the benchmark compares with.
 pub const TO_BENCHMARK: &[Need] = &[
-    Need {
-        what: "LTTng",
-        holds: || process::find("lttng").is_some(),
-        packages: &["lttng-tools"],
-    },
-    Need {
-        what: "LTTng-UST",
-        holds: has_lttng_header,
-        packages: &["liblttng-ust-dev"],
-    },
+    LTTNG,
+    LTTNG_UST,
     Need {
         what: "bpftrace",
         holds: || process::find("bpftrace").is_some(),

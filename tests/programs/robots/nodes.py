@@ -1,6 +1,7 @@
 """Two nodes of rclpy in two processes: one publishes, one takes. Prints what each has counted.
 
-nodes.py MESSAGES RATE: so many messages, at so many a second; 0: as fast as it can."""
+nodes.py MESSAGES RATE: so many messages, at so many a second; 0: as fast as it can. With MARKS in
+its environment, system calls with numbers say where each message is: see `mark`."""
 
 import os
 import sys
@@ -10,6 +11,15 @@ messages, rate = int(sys.argv[1]), float(sys.argv[2])
 TOPIC = "tracer_test_chatter"
 # As many as are published are kept until they are taken.
 DEPTH = messages + 10
+# Of system calls that mark: no other one has such an offset.
+BEFORE, AFTER, TAKEN = 1 << 40, 2 << 40, 3 << 40
+MARKED = os.open("/dev/null", os.O_RDONLY) if os.environ.get("MARKS") else None
+
+
+def mark(offset):
+    """Seeks in /dev/null, which does nothing: the kernel sees the call, and its number."""
+    if MARKED is not None:
+        os.lseek(MARKED, offset, os.SEEK_SET)
 
 
 def spin_until(executor, is_done, seconds):
@@ -27,9 +37,10 @@ def listen():
     node = rclpy.create_node("listener")
     taken = 0
 
-    def take(_message):
+    def take(message):
         nonlocal taken
         taken += 1
+        mark(TAKEN + int(message.data.split()[1]))
 
     subscription = node.create_subscription(String, TOPIC, take, DEPTH)
     executor = rclpy.executors.SingleThreadedExecutor()
@@ -55,7 +66,10 @@ def talk():
         sys.exit("no subscription was found")
     begin = time.monotonic()
     for number in range(messages):
-        publisher.publish(String(data=f"message {number}"))
+        message = String(data=f"message {number}")
+        mark(BEFORE + number)
+        publisher.publish(message)
+        mark(AFTER + number)
         if rate > 0:
             time.sleep(max(0.0, begin + (number + 1) / rate - time.monotonic()))
     took = time.monotonic() - begin

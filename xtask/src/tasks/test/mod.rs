@@ -31,7 +31,8 @@ pub struct Args {
     /// Also the test that traces PostgreSQL, which is installed for it
     #[arg(long, conflicts_with = "unprivileged")]
     postgresql: bool,
-    /// Also the test that traces ROS 2, which is installed for it, where there is Python 3.11
+    /// Also the tests that trace ROS 2, which is installed for them with LTTng, where there is
+    /// Python 3.11
     #[arg(long, conflicts_with = "unprivileged")]
     ros: bool,
     /// Only those that run as programs for this kind of machine, by emulation
@@ -88,6 +89,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         packages::install_missing(packages::TO_TEST_POSTGRESQL)?;
     }
     if args.ros {
+        packages::install_missing(packages::TO_TEST_ROS)?;
         python::install_ros()?;
     }
     let started = Instant::now();
