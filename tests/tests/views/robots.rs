@@ -589,6 +589,12 @@ struct Explained {
     slowest: Value,
 }
 
+/// Tells whether this is a virtual machine of `cargo xtask vmtest`, which can be paused. It has no
+/// disk.
+fn is_virtual_machine() -> bool {
+    std::env::var_os("TRACER_MACHINE_PAUSES").is_some()
+}
+
 /// Returns the events around the longest time without one, for who looks into a failure.
 fn around_longest_pause(folder: &Path) -> String {
     let read = tool(folder, &["read", "log", "--time", "relative"]);
@@ -621,9 +627,12 @@ fn explain(program: &Path, of: &Injected) -> Explained {
         "--ring-size",
         "4M",
     ]);
+    // On emulated processors any callback takes that long at times.
+    let ms = if is_virtual_machine() { 12 } else { 5 };
+    let late = format!("span ros2:callback > {ms}ms");
     match of.how {
         Log => &mut run,
-        When => run.args(["--when", "span ros2:callback > 5ms", "--keep", "10s"]),
+        When => run.args(["--when", &late, "--keep", "10s"]),
         Sampled => run.args(["--sample", "1000"]),
     };
     // Not by `env`: what comes right after an exec of a program without the library is not seen.
@@ -752,18 +761,22 @@ fn why_names_the_cause_of_each_late_callback_and_none_where_there_is_none() {
     let group = Cgroup::with("cpu").unwrap();
     let has_limit = group.path().join("cpu.rt_runtime_us").exists();
     drop(group);
-    let injected = INJECTED
+    let injected: Vec<&Injected> = INJECTED
         .iter()
-        .filter(|of| has_limit || of.cause != "quota_real_time");
+        .filter(|of| has_limit || of.cause != "quota_real_time")
+        .filter(|of| !is_virtual_machine() || !of.cause.contains("disk"))
+        .collect();
     let wrong: Vec<String> = injected
+        .iter()
         .filter_map(|of| wrong(of, &explain_wholly(&program, of)))
         .collect();
+    let (wrongs, causes) = (wrong.len(), injected.len());
     assert!(
         wrong.is_empty(),
-        "{} of 20: {}",
-        wrong.len(),
+        "{wrongs} of {causes}: {}",
         wrong.join("\n")
     );
+    println!("{causes} of {causes} causes are named");
 
     // Without a cause nothing takes long, and no thread is named.
     let none = Injected {
@@ -814,7 +827,7 @@ fn an_unknown_gap_of_the_cpu_is_said_and_is_no_longer_than_the_program_noticed()
         below: &[],
         how: Sampled,
     };
-    let is_emulated = std::env::var_os("TRACER_MACHINE_PAUSES").is_some();
+    let is_emulated = is_virtual_machine();
     let most = if is_emulated { LATE_BY_EMULATION } else { 0 };
     let none = explain(&program, &of("no_gap", 300));
     let said = gaps_of(&none);
@@ -956,7 +969,7 @@ fn rtla_sees_the_same_hog_and_the_same_gap() {
     println!("{named}: {us} us\n{}", explained.text);
     assert!(apart * 100 <= ms * MOST_APART, "{said}{us} us, {ms} ms");
 
-    if std::env::var_os("TRACER_MACHINE_PAUSES").is_none() {
+    if !is_virtual_machine() {
         return;
     }
     // The other CPU is paused as well, on which a thread of the kernel looks for gaps.
