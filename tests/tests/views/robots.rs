@@ -611,6 +611,7 @@ fn around_longest_pause(folder: &Path) -> String {
 
 /// Runs the program with a cause, and asks why the slowest span took as long.
 fn explain(program: &Path, of: &Injected) -> Explained {
+    println!("{} for {} ms", of.cause, of.ms);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let is_of_group = of.cause.starts_with("quota");
     let group = is_of_group.then(|| Cgroup::with("cpu").unwrap());
