@@ -1,8 +1,10 @@
 //! Data of events that is rendered after their rows were made: by whichever thread has time for it.
 
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use foldhash::fast::FixedState;
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_event::event_view::EventView;
@@ -29,7 +31,12 @@ pub struct Deferred {
     last: Option<EventTypeId>,
     /// Events that were rendered.
     rendered: usize,
+    /// Events that were rendered last, by a hash of their data: much of it comes again and again.
+    known: Vec<Option<usize>>,
 }
+
+/// Events whose data is looked for again: a power of two.
+const MOST_KNOWN: usize = 2048;
 
 impl Deferred {
     /// Begins, with the columns.
@@ -42,6 +49,7 @@ impl Deferred {
             names: Arc::default(),
             last: None,
             rendered: 0,
+            known: Vec::new(),
         }
     }
 
@@ -89,21 +97,40 @@ impl Deferred {
             _ => &self.own,
         };
         let from = self.rendered;
+        self.known.resize(MOST_KNOWN, None);
         let events = self.types.iter().enumerate().skip(from).take(most);
         for (index, (of, truncation)) in events {
+            self.rendered += 1;
+            let mut no_slot = None;
+            let slot = slot_of(*of, raw.get(index));
+            let slot = self.known.get_mut(slot).unwrap_or(&mut no_slot);
+            let is_same = |other: &usize| {
+                self.types.get(*other) == Some(&(*of, *truncation))
+                    && raw.get(*other) == raw.get(index)
+            };
+            if let Some(same) = slot.filter(is_same) {
+                data.push_again(same);
+                continue;
+            }
+            *slot = Some(index);
             let view = EventView {
                 entry: system_event_type(*of),
                 name: self.names.get(of).map_or(&[], |name| &**name),
                 ..EventView::bare(event(*of, *truncation, raw.get(index)), b"")
             };
             data.push(|out| push_data(out, &view));
-            self.rendered += 1;
         }
         if let Some(column) = columns.get_mut(self.data) {
             column.values = ColumnValues::TextValues(data);
         }
         self.rendered < self.types.len()
     }
+}
+
+/// Returns the place of what is known of data like this.
+fn slot_of(of: EventTypeId, data: &[u8]) -> usize {
+    let hash = FixedState::with_seed(of.0.into()).hash_one(data);
+    usize::try_from(hash).unwrap_or_default() % MOST_KNOWN
 }
 
 /// Returns an event of which only the data matters.

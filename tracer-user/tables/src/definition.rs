@@ -306,6 +306,8 @@ pub static TABLES: &[&TableDefinition] = &[
             Column::ns("stopped_ns", "They were stopped"),
             Column::ns("unpolled_ns", "No thread worked on it"),
             Column::ns("unknown_ns", "Nothing is known"),
+            OTEL_TRACE_ID,
+            OTEL_SPAN_ID,
         ],
     },
     &TableDefinition {

@@ -1,5 +1,6 @@
 //! Texts, one after the other, and names that many rows have.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt as _};
@@ -42,6 +43,20 @@ impl TextValues {
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.bytes.len();
         write(&mut self.bytes);
+        self.end_value(before);
+    }
+
+    /// Adds a value that is there already once more.
+    pub(crate) fn push_again(&mut self, index: usize) {
+        let before = self.bytes.len();
+        if let Some(range) = self.range(index) {
+            self.bytes.extend_from_within(range);
+        }
+        self.end_value(before);
+    }
+
+    /// Ends the value that begins at `before`.
+    fn end_value(&mut self, before: usize) {
         match i32::try_from(self.bytes.len()) {
             Ok(end) => self.ends.push(end),
             // A batch is closed long before.
@@ -62,14 +77,19 @@ impl TextValues {
     /// Returns a value; empty beyond the last.
     #[must_use]
     pub fn get(&self, index: usize) -> &[u8] {
+        let range = self.range(index);
+        range
+            .and_then(|range| self.bytes.get(range))
+            .unwrap_or_default()
+    }
+
+    /// Returns the place of a value, whose borders are always within the bytes.
+    fn range(&self, index: usize) -> Option<Range<usize>> {
         let border = |index| {
             let end = self.ends.get(index).copied()?;
             usize::try_from(end).ok()
         };
-        let range = border(index).zip(border(index.saturating_add(1)));
-        range
-            .and_then(|(start, end)| self.bytes.get(start..end))
-            .unwrap_or_default()
+        Some(border(index)?..border(index.saturating_add(1))?)
     }
 }
 

@@ -99,6 +99,8 @@ pub struct Explained {
     pub thread: Thread,
     /// Thread that began it.
     pub begun_by: Thread,
+    /// The span of OpenTelemetry that it is, or for which its thread worked as it ended.
+    pub context: Option<ThreadContext>,
     /// Beginning of the span.
     pub from: MonotonicNs,
     /// End of the span.

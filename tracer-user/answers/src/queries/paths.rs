@@ -534,6 +534,7 @@ impl Paths {
                 kind,
                 thread: span.thread,
                 begun_by: span.begun_by,
+                context,
                 from: span.from,
                 to: span.to,
                 ns,

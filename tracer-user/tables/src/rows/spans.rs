@@ -8,7 +8,7 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 
 use super::activity::IntervalActivity;
-use super::{Dates, Rows};
+use super::{Dates, Rows, push_context};
 use crate::batch::RowBatch;
 use crate::maker::RowChoice;
 
@@ -68,6 +68,7 @@ impl SpanRows {
         for (_, ns) in span.split.parts() {
             out.u64(ns);
         }
+        push_context(span.context, out);
         out.end_row();
     }
 
