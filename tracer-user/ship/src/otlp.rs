@@ -1,8 +1,8 @@
 //! Spans of a slice as traces of OpenTelemetry: protobuf over HTTP.
 //!
-//! A log does not know the traces that its spans are of: each span is a trace of its own. Its
-//! identifiers are made of where and when it was, so that it is the same span however often it is
-//! sent, and from whichever slice.
+//! A span is a part of the trace that its thread worked for, where that was recorded, and else a
+//! trace of its own. Its identifiers are made of where and when it was, so that it is the same span
+//! however often it is sent, and from whichever slice.
 
 use std::path::Path;
 use std::time::Duration;
@@ -326,8 +326,11 @@ fn of_row(columns: &Columns, row: usize, entry: &QueuedSlice, link: &str) -> any
         let value = columns.number(column, row)?.cast_signed();
         attributes.push(integer(&format!("tracer.{column}"), value));
     }
+    let of_trace = columns.id("otel_trace_id", row)?;
+    let parent = columns.id("otel_span_id", row)?;
     Ok(Span {
-        trace_id: trace_id.to_vec(),
+        trace_id: of_trace.unwrap_or_else(|| trace_id.to_vec()),
+        parent_span_id: parent.unwrap_or_default(),
         span_id: rest.get(..8).context("a short hash")?.to_vec(),
         name,
         kind: SpanKind::Internal.into(),
@@ -380,6 +383,25 @@ impl Columns {
         value.context("no such row")
     }
 
+    /// Returns an identifier that is written in hexadecimal digits, where there is one.
+    fn id(&self, name: &str, row: usize) -> anyhow::Result<Option<Vec<u8>>> {
+        let ColumnValues::TextValues(texts) = self.values(name)? else {
+            bail!("column {name} of spans is of another type");
+        };
+        let digits = String::from_utf8_lossy(texts.get(row));
+        if digits.is_empty() {
+            return Ok(None);
+        }
+        let bytes = (0..digits.len()).step_by(2).map(|at| {
+            let pair = digits.get(at..at + 2).unwrap_or_default();
+            u8::from_str_radix(pair, 16)
+        });
+        let bytes = bytes.collect::<Result<Vec<_>, _>>();
+        bytes
+            .map(Some)
+            .with_context(|| format!("{name} is no identifier"))
+    }
+
     fn text(&self, name: &str, row: usize) -> anyhow::Result<String> {
         let ColumnValues::Name(numbers, names) = self.values(name)? else {
             bail!("column {name} of spans is of another type");
@@ -392,7 +414,61 @@ impl Columns {
 
 #[cfg(test)]
 mod tests {
+    use tracer_tables::{Column, ColumnType, NameDictionary, TableDefinition, TextValues};
+
     use super::*;
+
+    /// Returns the columns of a span that works for these identifiers.
+    fn columns(trace: &str, span: &str) -> Columns {
+        let table = TableDefinition::named("spans").unwrap();
+        let column = |column: &'static Column| {
+            let values = match column.of {
+                ColumnType::U64 => ColumnValues::U64(vec![7]),
+                ColumnType::Time => ColumnValues::I64(vec![7]),
+                ColumnType::I32 => ColumnValues::I32(vec![7]),
+                ColumnType::Name => ColumnValues::Name(vec![0], NameDictionary::default()),
+                _ => {
+                    let id = if column.name == "otel_trace_id" {
+                        trace
+                    } else {
+                        span
+                    };
+                    ColumnValues::TextValues(TextValues {
+                        bytes: id.as_bytes().to_vec(),
+                        ends: vec![0, i32::try_from(id.len()).unwrap()],
+                    })
+                }
+            };
+            BatchColumn {
+                column,
+                values,
+                valid: Vec::new(),
+            }
+        };
+        Columns(table.columns().map(column).collect())
+    }
+
+    #[test]
+    fn a_span_is_of_the_trace_that_its_thread_worked_for() {
+        let entry = QueuedSlice {
+            slice: "0".repeat(32),
+            boot_id: None,
+            host: "h".to_owned(),
+            is_stored: false,
+            bytes: 0,
+            changed: std::time::SystemTime::UNIX_EPOCH,
+        };
+        let span = |trace, span| of_row(&columns(trace, span), 0, &entry, "link");
+        let alone = span("", "").unwrap();
+        assert_eq!((alone.trace_id.len(), alone.parent_span_id.len()), (16, 0));
+        // As the specification of the header `traceparent` has them.
+        let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+        let of_trace = span(trace, parent).unwrap();
+        assert_eq!(crate::queue::hex(&of_trace.trace_id), trace);
+        assert_eq!(crate::queue::hex(&of_trace.parent_span_id), parent);
+        assert_eq!(of_trace.span_id, alone.span_id);
+        assert!(span("4bx9", parent).is_err());
+    }
 
     #[test]
     fn an_address_is_that_of_traces_and_headers_are_as_the_environment_has_them() {

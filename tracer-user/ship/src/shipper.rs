@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use bytes::Bytes;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracer_engine::event::RealtimeNs;
@@ -24,9 +23,9 @@ use crate::options::ShipArgs;
 use crate::otlp::{Receiver, SendError};
 use crate::queue::{QueuedSlice, SliceQueue, check_host, hex};
 use crate::retry::Failures;
-use crate::slice::{self, Told};
+use crate::slice::{self, MadeTables, TableMessage};
 use crate::spool::{Spool, Taken, is_temporary, set_aside};
-use crate::store::{NotWhole, ObjectPart, Target, parts};
+use crate::store::{ObjectPart, Target, Upload};
 use crate::words;
 
 /// Interval between looks at the spool folder.
@@ -424,12 +423,15 @@ impl Way {
         let other = |error: std::io::Error| Failure::Other(error.into());
         let (date, _) = slice::beginning(&self.queue.path(&entry)).map_err(Failure::of_reading)?;
         let folder = format!("date={}/host={}", day(date), entry.host);
+        let mut has_spans = true;
         if !entry.is_stored {
-            self.store(&entry, &folder, date.0).await?;
-            self.queue.note_stored(&mut entry).map_err(other)?;
+            has_spans = self.store(&entry, &folder, date.0).await? > 0;
+            if has_spans && self.receiver.is_some() {
+                self.queue.note_stored(&mut entry).map_err(other)?;
+            }
         }
         let mut refused = 0;
-        if let Some(receiver) = &self.receiver {
+        if let Some(receiver) = self.receiver.as_ref().filter(|_| has_spans) {
             let link = format!("events/{folder}/{}.parquet", entry.slice);
             let link = self.target.url_of(&link);
             let sent = receiver.send(&self.queue.path(&entry), &entry, &link).await;
@@ -442,15 +444,21 @@ impl Way {
         Ok(refused)
     }
 
-    /// Puts all tables of a slice into the store, and the row that says so.
-    async fn store(&self, entry: &QueuedSlice, folder: &str, date: u64) -> Result<(), Failure> {
-        let mut events = None;
-        for table in TABLES {
-            let name = format!("{}/{folder}/{}.parquet", table.name, entry.slice);
-            let told = self.put_table(entry, table, &name).await?;
-            if *table == TableDefinition::events() {
-                events = Some(told);
+    /// Puts all tables of a slice into the store, and the row that says so. Returns the number of
+    /// spans.
+    async fn store(&self, entry: &QueuedSlice, folder: &str, date: u64) -> Result<u64, Failure> {
+        let mut tables = TABLES.to_vec();
+        let (mut events, mut spans) = (None, 0);
+        while !tables.is_empty() {
+            let made = self.put_tables(entry, &tables, folder).await?;
+            for (table, told) in made.tables {
+                if table == TableDefinition::events() {
+                    events = Some(told);
+                } else if table.name == "spans" {
+                    spans = told.rows;
+                }
             }
+            tables = made.put_off;
         }
         let events = events
             .context("there is no table of events")
@@ -458,30 +466,40 @@ impl Way {
         let row = marker::of_slice(entry, &events, date);
         self.put_rows(&[row], folder, &entry.slice)
             .await
-            .map_err(Failure::Other)
+            .map_err(Failure::Other)?;
+        Ok(spans)
     }
 
-    async fn put_table(
+    /// Puts those of these tables into the store that are made on one way through the slice.
+    async fn put_tables(
         &self,
         entry: &QueuedSlice,
-        table: &'static TableDefinition,
-        name: &str,
-    ) -> Result<Told, Failure> {
-        let (sender, mut receiver) = parts();
-        let (path, of) = (self.queue.path(entry), entry.clone());
-        let making =
-            tokio::task::spawn_blocking(move || slice::make_table(&path, &of, table, &sender));
-        let put = self.target.put(name, &mut receiver).await;
-        drop(receiver);
+        tables: &[&'static TableDefinition],
+        folder: &str,
+    ) -> Result<MadeTables, Failure> {
+        // Of the parts that were made, one waits, and one is being put.
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
+        let making = tokio::task::spawn_blocking({
+            let (path, of) = (self.queue.path(entry), entry.clone());
+            let tables = tables.to_vec();
+            move || slice::make_tables(&path, &of, &tables, &sender)
+        });
+        let mut uploads = Uploads {
+            uploads: Vec::new(),
+            receiver,
+        };
+        let put = uploads.take_all(&self.target, folder, &entry.slice).await;
+        // Who makes more ends then.
+        drop(uploads.receiver);
+        for (_, mut upload) in uploads.uploads {
+            upload.give_up().await;
+        }
         let made = making.await.context("the tables cannot be made");
         match (put, made.map_err(Failure::Other)?) {
-            (Ok(()), Ok(told)) => Ok(told),
-            (Err(error), Err(_)) if !error.chain().any(|cause| cause.is::<NotWhole>()) => {
-                // That the rest was not taken is the consequence.
-                Err(Failure::Other(error))
-            }
-            (_, Err(error)) => Err(Failure::of_reading(error.context(table.name))),
-            (Err(error), Ok(_)) => Err(Failure::Other(error)),
+            (Ok(()), Ok(made)) => Ok(made),
+            // That the rest was not taken is the consequence.
+            (Err(error), _) => Err(Failure::Other(error)),
+            (Ok(()), Err(error)) => Err(Failure::of_reading(error)),
         }
     }
 
@@ -492,15 +510,46 @@ impl Way {
         name: &str,
     ) -> anyhow::Result<()> {
         let file = marker::file(rows).context("cannot make the rows of ship")?;
-        let (sender, mut receiver) = parts();
         let name = format!("ship/{folder}/{name}.parquet");
-        let put = self.target.put(&name, &mut receiver);
-        let send = async move {
-            // Who takes no parts says why.
-            let _ = sender.send(ObjectPart::Bytes(Bytes::from(file))).await;
-            let _ = sender.send(ObjectPart::End).await;
-        };
-        tokio::join!(put, send).0
+        self.target.put(&name, file.into()).await
+    }
+}
+
+/// Objects of a slice that are being put.
+struct Uploads<'a> {
+    /// Those that have begun and are not whole.
+    uploads: Vec<(&'static TableDefinition, Upload<'a>)>,
+    receiver: tokio::sync::mpsc::Receiver<(&'static TableDefinition, TableMessage)>,
+}
+
+impl<'a> Uploads<'a> {
+    /// Puts parts, as they come, until there are no more.
+    async fn take_all(
+        &mut self,
+        target: &'a Target,
+        folder: &str,
+        slice: &str,
+    ) -> anyhow::Result<()> {
+        while let Some((table, message)) = self.receiver.recv().await {
+            let begun = self.uploads.iter().position(|(of, _)| *of == table);
+            let mut upload = match begun {
+                Some(index) => self.uploads.swap_remove(index).1,
+                None => target.upload(&format!("{}/{folder}/{slice}.parquet", table.name)),
+            };
+            let is_last = matches!(message, TableMessage::Part(ObjectPart::Last(_)));
+            let put = match message {
+                TableMessage::Part(part) => upload.put(part).await,
+                TableMessage::PutOff => {
+                    upload.give_up().await;
+                    continue;
+                }
+            };
+            if !is_last || put.is_err() {
+                self.uploads.push((table, upload));
+            }
+            put?;
+        }
+        Ok(())
     }
 }
 

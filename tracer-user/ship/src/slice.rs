@@ -1,5 +1,9 @@
-//! Tables of a slice.
+//! Tables of a slice, all of which are made on one way through its log.
+//!
+//! What waits of them is bounded: a table for which there is no room is put off, and made on
+//! another way through the log with the others that were.
 
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::path::Path;
 use std::rc::Rc;
@@ -9,10 +13,13 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use tokio::sync::mpsc::Sender;
 use tracer_answers::queries::Following;
-use tracer_engine::event::RealtimeNs;
-use tracer_event::consumer::Consumer;
+use tracer_engine::EventTypes;
+use tracer_engine::event::{MonotonicNs, RealtimeNs};
+use tracer_event::consumer::{Consumer, TraceLosses};
+use tracer_event::event_view::EventView;
+use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
-use tracer_export::parquet::Parquet;
+use tracer_export::parquet::{GroupSize, Parquet};
 use tracer_export::{TableChoice, TraceOrigin};
 use tracer_log::LogReader;
 use tracer_log_view::{EventSpan, Pause, Walk, WantedEvents, open};
@@ -21,8 +28,14 @@ use tracer_tables::{RowBatch, RowOrigin, TableDefinition, TableMaker, TableSetup
 use crate::queue::QueuedSlice;
 use crate::store::{ObjectPart, PART_BYTES};
 
-/// Rows of a row group. All of a group is in memory until it is written.
-const GROUP_ROWS: usize = 8192;
+/// Row groups of all tables. All of a group is in memory until it is written.
+const GROUPS: GroupSize = GroupSize {
+    rows: 8192,
+    bytes: 2 << 20,
+};
+
+/// Bytes of all objects together that may wait: four parts, and less than one each of the others.
+const MOST_WAITING: usize = 4 * PART_BYTES;
 
 /// Events between two looks at the pause.
 const AT_ONCE: usize = 4096;
@@ -60,47 +73,168 @@ pub fn beginning(log: &Path) -> anyhow::Result<(RealtimeNs, u64)> {
     Ok((date, date.0.wrapping_sub(monotonic.0)))
 }
 
-/// Makes a table of a slice as a file in Parquet, whose parts are sent. Blocks.
+/// Message of who makes tables, about one of them.
+#[derive(Debug)]
+pub enum TableMessage {
+    /// The next part of its object.
+    Part(ObjectPart),
+    /// It is put off: what there was of it is of no use.
+    PutOff,
+}
+
+/// Outcome of a way through a slice.
+#[derive(Debug, Default)]
+pub struct MadeTables {
+    /// Tables that are whole.
+    pub tables: Vec<(&'static TableDefinition, Told)>,
+    /// Tables that were put off. They are fewer than were asked for.
+    pub put_off: Vec<&'static TableDefinition>,
+}
+
+/// Makes tables of a slice as files in Parquet, whose parts are sent. Blocks.
 ///
 /// # Errors
 ///
 /// The slice cannot be read, or the parts are not taken.
-pub fn make_table(
+pub fn make_tables(
     log: &Path,
     entry: &QueuedSlice,
-    table: &'static TableDefinition,
-    to: &Sender<ObjectPart>,
-) -> anyhow::Result<Told> {
+    tables: &[&'static TableDefinition],
+    to: &Sender<(&'static TableDefinition, TableMessage)>,
+) -> anyhow::Result<MadeTables> {
     let mut walk = walk(log)?;
-    let choice = TableChoice {
-        table,
-        host: Some(entry.host.clone()),
-        boot_id: entry.boot_id.clone(),
+    let begin = |table: &&'static TableDefinition| TableObject::begin(table, &walk, entry, to);
+    let objects = tables.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
+    let mut objects = TableObjects {
+        objects,
+        put_off: Vec::new(),
     };
-    let origin = TraceOrigin {
-        attributes: walk.log().header().attributes.clone(),
-        anchor: walk.anchor(),
-        system: walk.log().system().clone(),
-        is_wanted: Rc::new(|_, _| true),
-        table: choice,
+    let summary = go_through(&mut walk, &mut objects)?;
+    let mut made = MadeTables {
+        put_off: objects.put_off,
+        ..MadeTables::default()
     };
-    let rest = Arc::default();
-    let out = PartWriter {
-        to: to.clone(),
-        part: Arc::clone(&rest),
-    };
-    let mut parquet = Parquet::in_groups(Box::new(out), &origin, GROUP_ROWS)?;
-    let rows = parquet.rows();
-    let summary = go_through(&mut walk, &mut parquet)?;
-    Box::new(parquet).finish(&summary)?;
-    let told = told(&walk, &summary, rows.get());
-    let rest = std::mem::take(&mut *lock(&rest));
-    if !rest.is_empty() {
-        let part = ObjectPart::Bytes(Bytes::from(rest));
-        to.blocking_send(part).context(NO_TAKER)?;
+    for object in objects.objects {
+        let table = object.table;
+        let rows = object.end(&summary)?;
+        made.tables.push((table, told(&walk, &summary, rows)));
     }
-    to.blocking_send(ObjectPart::End).context(NO_TAKER)?;
-    Ok(told)
+    Ok(made)
+}
+
+/// Table that is being made.
+struct TableObject {
+    table: &'static TableDefinition,
+    parquet: Box<Parquet>,
+    rows: Rc<Cell<u64>>,
+    out: PartWriter,
+}
+
+impl TableObject {
+    fn begin(
+        table: &'static TableDefinition,
+        walk: &Walk<LogReader>,
+        entry: &QueuedSlice,
+        to: &Sender<(&'static TableDefinition, TableMessage)>,
+    ) -> anyhow::Result<Self> {
+        let origin = TraceOrigin {
+            attributes: walk.log().header().attributes.clone(),
+            anchor: walk.anchor(),
+            system: walk.log().system().clone(),
+            is_wanted: Rc::new(|_, _| true),
+            table: TableChoice {
+                table,
+                host: Some(entry.host.clone()),
+                boot_id: entry.boot_id.clone(),
+            },
+        };
+        let out = PartWriter {
+            table,
+            to: to.clone(),
+            waiting: Arc::default(),
+        };
+        let parquet = Parquet::in_groups(Box::new(out.clone()), &origin, GROUPS)?;
+        Ok(Self {
+            table,
+            rows: parquet.rows(),
+            parquet: Box::new(parquet),
+            out,
+        })
+    }
+
+    /// Ends the table, sends what is left of it, and returns the number of its rows.
+    fn end(self, summary: &Summary) -> anyhow::Result<u64> {
+        self.parquet.finish(summary)?;
+        let last = std::mem::take(&mut lock(&self.out.waiting).bytes);
+        self.out.send(ObjectPart::Last(last.into()))?;
+        Ok(self.rows.get())
+    }
+}
+
+/// Tables that are being made on one way through a log.
+struct TableObjects {
+    objects: Vec<TableObject>,
+    put_off: Vec<&'static TableDefinition>,
+}
+
+impl TableObjects {
+    /// Puts tables off for which there is no room: those that have most, and of them rather those
+    /// of which nothing is in the store yet.
+    fn make_room(&mut self) -> anyhow::Result<()> {
+        loop {
+            let waiting = |object: &TableObject| {
+                let waiting = lock(&object.out.waiting);
+                (!waiting.has_sent, waiting.bytes.len())
+            };
+            let bytes = self.objects.iter().map(waiting);
+            if bytes.map(|(_, bytes)| bytes).sum::<usize>() <= MOST_WAITING {
+                return Ok(());
+            }
+            let indexes = 0..self.objects.len();
+            let largest = indexes.max_by_key(|index| self.objects.get(*index).map(waiting));
+            let object = self.objects.remove(largest.context("there is no table")?);
+            self.put_off.push(object.table);
+            object.out.put_off()?;
+        }
+    }
+}
+
+impl Consumer for TableObjects {
+    fn learn_types(&mut self, types: &EventTypes) {
+        for object in &mut self.objects {
+            object.parquet.learn_types(types);
+        }
+    }
+
+    fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
+        let mut objects = self.objects.iter_mut();
+        objects.try_for_each(|object| object.parquet.count_losses(losses))
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        for object in &mut self.objects {
+            object.parquet.gap(gap);
+        }
+    }
+
+    fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
+        let mut has_written = false;
+        for object in &mut self.objects {
+            let before = object.rows.get();
+            object.parquet.event(view)?;
+            has_written |= object.rows.get() != before;
+        }
+        if has_written {
+            self.make_room()?;
+        }
+        Ok(())
+    }
+
+    fn idle(&mut self, now: MonotonicNs) {
+        for object in &mut self.objects {
+            object.parquet.idle(now);
+        }
+    }
 }
 
 /// Gives the spans of a slice away, in batches, and returns their number. Blocks.
@@ -163,28 +297,54 @@ fn told(walk: &Walk<LogReader>, summary: &Summary, rows: u64) -> Told {
 
 const NO_TAKER: &str = "the store takes no more";
 
-/// Writer that sends parts of one length. What is left at the end is with its maker: columns are
-/// flushed one by one.
-struct PartWriter {
-    to: Sender<ObjectPart>,
-    part: Arc<Mutex<Vec<u8>>>,
+/// Bytes of an object that wait until they are a part.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: Vec<u8>,
+    /// Whether parts were sent.
+    has_sent: bool,
 }
 
-fn lock(part: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
+/// Writer that sends parts of one length. What is left at the end is with the maker: columns are
+/// flushed one by one.
+#[derive(Clone, Debug)]
+struct PartWriter {
+    table: &'static TableDefinition,
+    to: Sender<(&'static TableDefinition, TableMessage)>,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PartWriter {
+    fn send(&self, part: ObjectPart) -> anyhow::Result<()> {
+        let message = (self.table, TableMessage::Part(part));
+        self.to.blocking_send(message).context(NO_TAKER)
+    }
+
+    fn put_off(&self) -> anyhow::Result<()> {
+        if !lock(&self.waiting).has_sent {
+            return Ok(());
+        }
+        let message = (self.table, TableMessage::PutOff);
+        self.to.blocking_send(message).context(NO_TAKER)
+    }
 }
 
 impl Write for PartWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut part = lock(&self.part);
+        let mut waiting = lock(&self.waiting);
         // What is not written to takes no memory, and it is not copied as it grows.
-        let room = PART_BYTES.saturating_sub(part.len());
-        part.reserve_exact(room);
+        let room = PART_BYTES.saturating_sub(waiting.bytes.len());
+        waiting.bytes.reserve_exact(room);
         let taken = bytes.get(..room.min(bytes.len())).unwrap_or_default();
-        part.extend_from_slice(taken);
-        if part.len() >= PART_BYTES {
-            let full = ObjectPart::Bytes(Bytes::from(std::mem::take(&mut *part)));
-            let sent = self.to.blocking_send(full);
+        waiting.bytes.extend_from_slice(taken);
+        if waiting.bytes.len() >= PART_BYTES {
+            waiting.has_sent = true;
+            let full = Bytes::from(std::mem::take(&mut waiting.bytes));
+            let sent = self.send(ObjectPart::Part(full));
             sent.map_err(|error| io::Error::new(io::ErrorKind::BrokenPipe, error))?;
         }
         Ok(taken.len())
@@ -202,11 +362,12 @@ mod tests {
     #[test]
     fn parts_are_of_one_length_but_the_last() {
         let (to, mut from) = tokio::sync::mpsc::channel(9);
-        let rest = Arc::default();
         let mut writer = PartWriter {
+            table: TableDefinition::events(),
             to,
-            part: Arc::clone(&rest),
+            waiting: Arc::default(),
         };
+        let waiting = Arc::clone(&writer.waiting);
         let bytes: Vec<u8> = (0..=250).cycle().take(2 * PART_BYTES + 7).collect();
         let sender = std::thread::spawn({
             let bytes = bytes.clone();
@@ -219,12 +380,13 @@ mod tests {
         });
         sender.join().unwrap();
         let mut parts = Vec::new();
-        while let Some(ObjectPart::Bytes(part)) = from.blocking_recv() {
+        while let Some((_, TableMessage::Part(ObjectPart::Part(part)))) = from.blocking_recv() {
             parts.push(part);
         }
         let lengths: Vec<_> = parts.iter().map(Bytes::len).collect();
         assert_eq!(lengths, [PART_BYTES, PART_BYTES]);
-        assert_eq!(lock(&rest).len(), 7);
-        assert_eq!([parts.concat(), lock(&rest).clone()].concat(), bytes);
+        let rest = lock(&waiting).bytes.clone();
+        assert_eq!(rest.len(), 7);
+        assert_eq!([parts.concat(), rest].concat(), bytes);
     }
 }

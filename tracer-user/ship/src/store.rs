@@ -13,7 +13,6 @@ use object_store::path::Path;
 use object_store::{
     BackoffConfig, ClientOptions, MultipartUpload, ObjectStore, ObjectStoreExt as _, RetryConfig,
 };
-use tokio::sync::mpsc::Receiver;
 use url::Url;
 
 /// Bytes of a part of a large object: the fewest that S3 takes, and all of the same length.
@@ -25,10 +24,22 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Part of an object that is being made.
 #[derive(Debug)]
 pub enum ObjectPart {
-    /// The next bytes: [`PART_BYTES`] of them, or the last ones.
-    Bytes(Bytes),
-    /// All is there. An object without this end was not made whole, and is not put.
-    End,
+    /// The next [`PART_BYTES`], which others follow.
+    Part(Bytes),
+    /// The last bytes. An object without them was not made whole, and is not put.
+    Last(Bytes),
+}
+
+/// Upload of an object, part by part: it is there whole, or not at all.
+#[derive(Debug)]
+pub struct Upload<'a> {
+    target: &'a Target,
+    path: Path,
+    /// URL of the object, for people.
+    shown: String,
+    /// Parts that are in the store already, where there are some.
+    parts: Option<Box<dyn MultipartUpload>>,
+    bytes: u64,
 }
 
 /// Store, and where in it.
@@ -152,99 +163,94 @@ impl Target {
         format!("{}/{name}", self.shown)
     }
 
-    /// Puts the object whose parts come, under a name below the prefix: whole, or not at all.
-    ///
-    /// # Errors
-    ///
-    /// The store does not take it, has something else there afterwards, or the maker has not ended
-    /// it.
-    pub async fn put(&self, name: &str, parts: &mut Receiver<ObjectPart>) -> anyhow::Result<()> {
+    /// Begins to put an object under a name below the prefix. Nothing is asked of the store yet.
+    pub fn upload(&self, name: &str) -> Upload<'_> {
         let mut path = self.prefix.clone();
         for part in name.split('/') {
             path = path.join(part);
         }
-        let cannot = || format!("cannot put {}", self.url_of(name));
-        let put = match parts.recv().await {
-            None => return Err(NotWhole.into()),
-            Some(ObjectPart::End) => {
-                self.store.put(&path, Bytes::new().into()).await?;
-                0
-            }
-            Some(ObjectPart::Bytes(first)) => match parts.recv().await {
-                Some(ObjectPart::End) => {
-                    let length = first.len();
-                    let put = self.store.put(&path, first.into()).await;
-                    put.with_context(cannot)?;
-                    bytes_of(length)
-                }
-                Some(ObjectPart::Bytes(second)) => {
-                    let upload = self.store.put_multipart(&path).await;
-                    let mut upload = upload.with_context(cannot)?;
-                    let done = put_parts(upload.as_mut(), [first, second], parts).await;
-                    if done.is_err() {
-                        // Else the store keeps the parts. Where it cannot be reached, it does.
-                        let _ = upload.abort().await;
-                    }
-                    done.with_context(cannot)?
-                }
-                None => return Err(NotWhole.into()),
-            },
+        Upload {
+            target: self,
+            path,
+            shown: self.url_of(name),
+            parts: None,
+            bytes: 0,
+        }
+    }
+
+    /// Puts an object under a name below the prefix.
+    ///
+    /// # Errors
+    ///
+    /// The store does not take it, or has something else there afterwards.
+    pub async fn put(&self, name: &str, bytes: Bytes) -> anyhow::Result<()> {
+        self.upload(name).put(ObjectPart::Last(bytes)).await
+    }
+}
+
+impl Upload<'_> {
+    /// Puts the next part. With the last one, the object is there. After an error it is to be given
+    /// up.
+    ///
+    /// # Errors
+    ///
+    /// The store does not take it, or has something else there afterwards.
+    pub async fn put(&mut self, part: ObjectPart) -> anyhow::Result<()> {
+        let put = self.put_part(part).await;
+        let is_there = put.with_context(|| format!("cannot put {}", self.shown))?;
+        if is_there {
+            self.find_again().await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the parts that are in the store, or else it keeps them. Where it cannot be reached,
+    /// it does.
+    pub async fn give_up(&mut self) {
+        if let Some(mut parts) = self.parts.take() {
+            let _ = parts.abort().await;
+        }
+    }
+
+    /// Puts a part, and tells whether the object is there.
+    async fn put_part(&mut self, part: ObjectPart) -> anyhow::Result<bool> {
+        let (bytes, is_last) = match part {
+            ObjectPart::Part(bytes) => (bytes, false),
+            ObjectPart::Last(bytes) => (bytes, true),
         };
-        // Something between may say yes to everything.
-        let found = self.store.head(&path).await;
-        let found = found.with_context(|| format!("cannot find again {}", self.url_of(name)))?;
+        let store = &self.target.store;
+        self.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if self.parts.is_none() && is_last {
+            store.put(&self.path, bytes.into()).await?;
+            return Ok(true);
+        }
+        let parts = match self.parts.take() {
+            Some(parts) => parts,
+            None => store.put_multipart(&self.path).await?,
+        };
+        let parts = self.parts.insert(parts);
+        if !bytes.is_empty() {
+            parts.put_part(bytes.into()).await?;
+        }
+        if is_last {
+            parts.complete().await?;
+            self.parts = None;
+        }
+        Ok(is_last)
+    }
+
+    /// Asks for the object, since something between may say yes to everything.
+    async fn find_again(&self) -> anyhow::Result<()> {
+        let found = self.target.store.head(&self.path).await;
+        let found = found.with_context(|| format!("cannot find again {}", self.shown))?;
         ensure!(
-            found.size == put,
-            "{} has {} bytes after {put} were put there; is it a server of {} that answers?",
-            self.url_of(name),
+            found.size == self.bytes,
+            "{} has {} bytes after {} were put there; is it a server of {} that answers?",
+            self.shown,
             found.size,
-            self.shown
+            self.bytes,
+            self.target.shown
         );
         Ok(())
     }
-}
-
-/// Error where the maker of an object has not ended it.
-#[derive(Debug)]
-pub struct NotWhole;
-
-impl std::error::Error for NotWhole {}
-
-impl std::fmt::Display for NotWhole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the object was not made whole")
-    }
-}
-
-async fn put_parts(
-    upload: &mut dyn MultipartUpload,
-    first: [Bytes; 2],
-    parts: &mut Receiver<ObjectPart>,
-) -> anyhow::Result<u64> {
-    let mut put = 0;
-    for part in first {
-        put += bytes_of(part.len());
-        upload.put_part(part.into()).await?;
-    }
-    loop {
-        match parts.recv().await {
-            Some(ObjectPart::Bytes(part)) => {
-                put += bytes_of(part.len());
-                upload.put_part(part.into()).await?;
-            }
-            Some(ObjectPart::End) => break,
-            None => return Err(NotWhole.into()),
-        }
-    }
-    upload.complete().await?;
-    Ok(put)
-}
-
-fn bytes_of(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
-}
-
-/// Returns a channel of parts in which one waits at most.
-pub fn parts() -> (tokio::sync::mpsc::Sender<ObjectPart>, Receiver<ObjectPart>) {
-    tokio::sync::mpsc::channel(1)
 }

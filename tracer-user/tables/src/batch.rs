@@ -54,9 +54,6 @@ pub struct RowBatch {
     deferred: Option<Deferred>,
 }
 
-/// Bytes of text and data after which a batch is closed, however few its rows are.
-const MOST_BYTES: usize = 8 << 20;
-
 impl RowBatch {
     /// Begins a batch of those columns of a table that are chosen, or of all.
     #[must_use]
@@ -127,10 +124,10 @@ impl RowBatch {
         self.rows
     }
 
-    /// Tells whether it is as large as a batch gets, with this number of rows at most.
+    /// Tells whether it is as large as a batch gets, with this number of rows and of bytes at most.
     #[must_use]
-    pub fn is_full(&self, most_rows: usize) -> bool {
-        self.rows >= most_rows || self.bytes >= MOST_BYTES
+    pub fn is_full(&self, most_rows: usize, most_bytes: usize) -> bool {
+        self.rows >= most_rows || self.bytes >= most_bytes
     }
 
     /// Returns the columns that were chosen.

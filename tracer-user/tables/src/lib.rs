@@ -28,5 +28,5 @@ mod rows;
 pub use batch::{BatchColumn, ColumnValues, RowBatch};
 pub use columns::{Column, ColumnType};
 pub use definition::{ORIGIN, TABLES, TableDefinition};
-pub use maker::{MOST_ROWS, RowOrigin, TableMaker, TableSetup};
+pub use maker::{MOST_BYTES, MOST_ROWS, RowOrigin, TableMaker, TableSetup};
 pub use names::{NameDictionary, TextValues};

@@ -62,6 +62,8 @@ pub struct TableSetup {
     pub tids: Vec<i32>,
     /// Most rows of a batch.
     pub most_rows: usize,
+    /// Bytes of text and data after which a batch is closed, however few its rows are.
+    pub most_bytes: usize,
     /// Whether the data of events is rendered by who takes the batches ([`RowBatch::render`]).
     pub defers: bool,
     /// Origin of the rows.
@@ -79,6 +81,7 @@ impl TableSetup {
             scope: Scope::default(),
             tids: Vec::new(),
             most_rows: MOST_ROWS,
+            most_bytes: MOST_BYTES,
             defers: false,
             origin,
         }
@@ -95,6 +98,9 @@ impl TableSetup {
 
 /// Rows of a batch where nothing else is asked for.
 pub const MOST_ROWS: usize = 65_536;
+
+/// Bytes of text and data of a batch where nothing else is asked for.
+pub const MOST_BYTES: usize = 8 << 20;
 
 /// Choice of rows.
 #[derive(Clone, Debug)]
@@ -122,6 +128,7 @@ pub struct TableMaker<F> {
     rows: Box<dyn Rows>,
     batch: RowBatch,
     most_rows: usize,
+    most_bytes: usize,
     give: F,
 }
 
@@ -137,6 +144,7 @@ impl<F: FnMut(RowBatch) -> anyhow::Result<()>> TableMaker<F> {
             rows: rows::make(setup, &batch),
             batch,
             most_rows: setup.most_rows.max(1),
+            most_bytes: setup.most_bytes,
             give,
         }
     }
@@ -165,7 +173,7 @@ impl<F: FnMut(RowBatch) -> anyhow::Result<()>> TableMaker<F> {
     }
 
     fn flush_full(&mut self) -> anyhow::Result<()> {
-        if self.batch.is_full(self.most_rows) {
+        if self.batch.is_full(self.most_rows, self.most_bytes) {
             self.flush()?;
         }
         Ok(())

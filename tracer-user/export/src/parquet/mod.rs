@@ -29,8 +29,24 @@ use tracer_tables::{
 
 use super::TraceOrigin;
 
-/// Number of rows of a group, as in the files that DuckDB writes.
-const MOST_ROWS: usize = 122_880;
+/// Most that a row group has: what is held in memory is a group.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupSize {
+    /// Rows.
+    pub rows: usize,
+    /// Bytes of text and data.
+    pub bytes: usize,
+}
+
+impl Default for GroupSize {
+    /// Returns the size in the files that DuckDB writes.
+    fn default() -> Self {
+        Self {
+            rows: 122_880,
+            bytes: tracer_tables::MOST_BYTES,
+        }
+    }
+}
 
 type File = Rc<RefCell<SerializedFileWriter<Box<dyn Write + Send>>>>;
 
@@ -51,10 +67,10 @@ impl Parquet {
     ///
     /// It cannot be written.
     pub fn new(out: Box<dyn Write + Send>, origin: &TraceOrigin) -> anyhow::Result<Self> {
-        Self::in_groups(out, origin, MOST_ROWS)
+        Self::in_groups(out, origin, GroupSize::default())
     }
 
-    /// Begins a file whose row groups have `most_rows` at most: what is held in memory is a group.
+    /// Begins a file whose row groups have at most this size.
     ///
     /// # Errors
     ///
@@ -62,7 +78,7 @@ impl Parquet {
     pub fn in_groups(
         out: Box<dyn Write + Send>,
         origin: &TraceOrigin,
-        most_rows: usize,
+        most: GroupSize,
     ) -> anyhow::Result<Self> {
         let choice = &origin.table;
         let name = origin.attributes.name();
@@ -86,13 +102,17 @@ impl Parquet {
         let file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties));
         let file = Rc::new(RefCell::new(file.context(CANNOT_WRITE)?));
         let setup = TableSetup {
-            most_rows,
+            most_rows: most.rows,
+            most_bytes: most.bytes,
+            // Much of the data of a group comes again and again.
+            defers: true,
             ..TableSetup::new(choice.table, rows)
         };
         let written = Rc::clone(&file);
         let rows = Rc::new(Cell::new(0));
         let counted = Rc::clone(&rows);
-        let write: WriteBatch = Box::new(move |batch| {
+        let write: WriteBatch = Box::new(move |mut batch| {
+            while batch.render(usize::MAX) {}
             counted.set(counted.get() + u64::try_from(batch.rows()).unwrap_or(u64::MAX));
             write_group(&written, batch).context(CANNOT_WRITE)
         });
