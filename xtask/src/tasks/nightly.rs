@@ -36,7 +36,7 @@ const PARTS: [Part; 14] = [
     part("object", &["build-ebpf", "--check"]),
     part("python", &["wheel", "--test"]),
     part("fleet", &["fleet"]),
-    part("shipper", &["ship", "--test"]),
+    part("shipper", &["ship", "--test", "--long"]),
     part("whole", &["test", "--whole", "--postgresql", "--ros"]),
     part("coarse-clock", &["test", "--coarse-clock"]),
     part("arm64", &["test", "--arch", "aarch64"]),

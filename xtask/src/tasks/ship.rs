@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tasks::dist;
-use crate::{privilege, process, python, workspace};
+use crate::{node, packages, privilege, process, python, workspace};
 
 /// Arguments of the task.
 #[derive(clap::Args)]
@@ -17,6 +17,9 @@ pub struct Args {
     /// Also run its tests
     #[arg(long)]
     test: bool,
+    /// With --test, have the server be away for ten minutes
+    #[arg(long, requires = "test")]
+    long: bool,
 }
 
 /// Crate of the shipper.
@@ -31,13 +34,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     println!("{}", program.display());
     if args.test {
         process::run(workspace::cargo_for_tests("test").args([CRATE, "--quiet"]))?;
-        run_with_servers(&program)?;
+        run_with_servers(&program, args.long)?;
     }
     Ok(())
 }
 
 /// Builds the shipper by a profile of cargo.
-fn build(profile: &str) -> anyhow::Result<PathBuf> {
+///
+/// # Errors
+///
+/// It cannot be built.
+pub fn build(profile: &str) -> anyhow::Result<PathBuf> {
     process::run(workspace::cargo_for_tests("build").args([
         CRATE,
         "--quiet",
@@ -49,7 +56,8 @@ fn build(profile: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Ships slices of real programs, one of which takes several parts to upload.
-fn run_with_servers(program: &Path) -> anyhow::Result<()> {
+fn run_with_servers(program: &Path, is_long: bool) -> anyhow::Result<()> {
+    packages::install_missing(packages::TO_TEST_SHIPPING.iter().chain(packages::FOR_NODE))?;
     let folder = workspace::target("ship");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
@@ -87,7 +95,12 @@ fn run_with_servers(program: &Path) -> anyhow::Result<()> {
             .arg(calls)
             .args(["--", "sh", "-c", "ls -lR /usr > /dev/null"]),
     )?;
-    let mut test = privilege::as_root(python::for_fleets()?, "fill a small disk")?;
+    let mut test = privilege::as_root("env", "fill a small disk")?;
+    test.arg(format!("AZURITE={}", node::azurite()?.display()));
+    if is_long {
+        test.arg("AWAY_SECONDS=600");
+    }
+    test.arg(python::for_fleets()?);
     process::run(
         test.arg(workspace::root().join(TEST))
             .arg(program)
