@@ -100,26 +100,26 @@ def spans_of(catalog, folder, scratch):
 
 
 @contextlib.contextmanager
-def bucket(lake, scratch):
-    """A server of S3 on loopback that has the tables in its bucket: its address."""
+def bucket(scratch, address="127.0.0.1", most_bytes=1 << 30):
+    """A server of S3 that has an empty bucket and takes so many bytes: its port, the files in it, and its process."""
     import pyarrow.fs
 
     parts = ["master", "volume", "filer", "s3"]
-    ports = {f"{part}.{port}": _free_port() for part in parts for port in ["port", "port.grpc"]}
+    ports = {f"{part}.{port}": free_port() for part in parts for port in ["port", "port.grpc"]}
     keys = {"accessKey": BUCKET["KEY"], "secretKey": BUCKET["SECRET"]}
     user = {"name": "test", "credentials": [keys], "actions": ["Admin", "Read", "Write", "List"]}
     (scratch / "s3.json").write_text(json.dumps({"identities": [user]}))
     words = [Path(sys.executable).parent / "weed", "server", "-s3", "-ip=127.0.0.1", f"-dir={scratch}"]
-    words += [f"-s3.config={scratch}/s3.json", "-master.volumeSizeLimitMB=64", "-volume.max=20"]
+    words += [f"-ip.bind={address}", f"-s3.config={scratch}/s3.json"]
+    words += [f"-master.volumeSizeLimitMB={max(64, most_bytes >> 24)}", "-volume.max=20"]
     words += [f"-{name}={port}" for name, port in ports.items()]
     with open(scratch / "s3.said", "w") as said:
         server = subprocess.Popen(list(map(str, words)), stdout=said, stderr=said)
     try:
-        address = f"127.0.0.1:{ports['s3.port']}"
         store = pyarrow.fs.S3FileSystem(
             access_key=keys["accessKey"],
             secret_key=keys["secretKey"],
-            endpoint_override=address,
+            endpoint_override=f"127.0.0.1:{ports['s3.port']}",
             scheme="http",
             region="us-east-1",
             allow_bucket_creation=True,
@@ -132,16 +132,24 @@ def bucket(lake, scratch):
             except OSError:
                 assert server.poll() is None and time.monotonic() < end, (scratch / "s3.said").read_text()[-2000:]
                 time.sleep(0.5)
-        for file in lake.rglob("*.parquet"):
-            with store.open_output_stream(f"{BUCKET['BUCKET']}/{file.relative_to(lake)}") as out:
-                out.write(file.read_bytes())
-        yield f"http://{address}"
+        yield ports["s3.port"], store, server.pid
     finally:
         server.kill()
         server.wait()
 
 
-def _free_port():
+def shipper_environment(address):
+    """What a shipper needs to know of the server of S3 at an address."""
+    return {
+        "AWS_ACCESS_KEY_ID": BUCKET["KEY"],
+        "AWS_SECRET_ACCESS_KEY": BUCKET["SECRET"],
+        "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT": address,
+        "AWS_ALLOW_HTTP": "true",
+    }
+
+
+def free_port():
     """A port of loopback that is free at this moment."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))

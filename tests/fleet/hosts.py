@@ -1,20 +1,16 @@
-"""Three hosts that are namespaces, whose programs work for each other, and the slices that each records of its own.
+"""Three hosts that are namespaces, whose programs work for each other, and the slices that each records and ships.
 
 `web` has nginx before the service, `app` the service (`service.py`), `db` PostgreSQL. A request goes through all three,
-and its trace's id with it (`traceparent`). Each host has a network, a name and processes of its own, and a recorder
-that sees no other's.
+and its trace's id with it (`traceparent`). Each host has a network, a name and processes of its own, a recorder that
+sees no other's, and a shipper that has its name from the kernel.
 
-    hosts.py TOOL LIBRARY FOLDER
-
-leaves `FOLDER/HOST/N.log` and what its recorder said beside it. It runs in a network namespace of its own (`unshare
---net`), which is the cable between them.
+`work` leaves `FOLDER/HOST/N.log`, which is what was shipped, and what the recorder and the shipper said beside it. It
+runs in a network namespace of its own (`unshare --net`), which is the cable between them.
 """
 
-import json
 import os
 import pwd
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -178,49 +174,71 @@ def load():
     assert not failed, failed
 
 
+def start_shipper(host, shipper, folder, target):
+    """Starts the shipper of a host, for a store and a receiver that are on the cable."""
+    words = [shipper, "--spool", folder / "spool", "--retry-most", "2s", *target["options"]]
+    out = open(folder / "shipper.said", "w")
+    return host.start(*words, out=out, env={**os.environ, **target["environment"]})
+
+
+def waiting(folder):
+    """What is in the spool of a host, or in its queue."""
+    files = [file for file in (folder / "spool").iterdir() if file.is_file()]
+    return files + [file for kind in ["taken.*", "*.slice", "*.stored"] for file in folder.glob(f"spool/.queue/{kind}")]
+
+
 def record(tool, hosts, folder, nth):
-    """Records a slice on each host."""
+    """Records a slice on each host, into its spool. Another name of it stays, for who looks at it later."""
     recorders = []
     for name, host in hosts.items():
-        log = folder / name / f"{nth}.log"
+        log = folder / name / "spool" / f"{nth}.log"
         more = LOSSY[2] if LOSSY[:2] == (name, nth) else []
-        said = open(log.with_suffix(".said"), "w")
+        said = open(folder / name / f"{nth}.said", "w")
         words = [tool, "attach", "--log", log, *OF_ALL, "--comm", *RECORDED[name], *more]
         recorders.append((name, log, host.start(*words, out=said)))
     for name, log, process in recorders:
+        said = folder / name / f"{nth}.said"
         # The log is there before the probes are.
         marks = [tool, "read", "--events", "user,probe", "--limit", "1", "--format", "json", log]
 
         def has_begun():
-            assert process.poll() is None, (name, log.with_suffix(".said").read_text())
+            assert process.poll() is None, (name, said.read_text())
             get("/", TRACE[::-1])
             return log.exists() and b'"tid"' in subprocess.run(marks, capture_output=True, timeout=60).stdout
 
         until(f"the recorder of {name}", has_begun)
+        os.link(log, folder / name / log.name)
     load()
     for name, log, process in recorders:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         run("kill", "-INT", *children)
         status = process.wait(timeout=60)
-        said = log.with_suffix(".said").read_text()
+        said = (folder / name / f"{nth}.said").read_text()
         assert status in [0, 1], (name, status, said)
 
 
-def main():
-    """Makes the hosts, has them work, and records each."""
-    tool, library, folder = sys.argv[1:3] + [Path(sys.argv[3])]
+def lay_cable():
+    """Makes the network that the hosts are on, with an address of this program's own."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "link", "add", "switch", "type", "bridge")
     run("ip", "addr", "add", OWN + "/24", "dev", "switch")
     run("ip", "link", "set", "switch", "up")
+
+
+def work(tool, library, shipper, folder, target):
+    """Makes the hosts, has them work, records each, and waits until all is shipped, where there is a shipper."""
     hosts = {}
     try:
+        shippers = []
         for name in HOSTS:
             hosts[name] = Host(name)
             (folder / name / "files").mkdir(parents=True)
+            (folder / name / "spool").mkdir()
         start_db(hosts["db"], folder / "db" / "files")
         start_app(hosts["app"], folder / "app" / "files", library)
         start_web(hosts["web"], folder / "web" / "files")
+        for name, host in hosts.items() if shipper else []:
+            shippers.append((name, start_shipper(host, shipper, folder / name, target)))
 
         def answers():
             for host in hosts.values():
@@ -233,12 +251,10 @@ def main():
         until("an answer through all three", answers)
         for nth in range(SLICES):
             record(tool, hosts, folder, nth)
+        for name, process in shippers:
+            said = folder / name / "shipper.said"
+            until(f"all of {name} in the store", lambda: not waiting(folder / name))
+            assert process.poll() is None and not said.read_text(), (name, said.read_text())
     finally:
         for host in hosts.values():
             host.end()
-    boots = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in hosts}
-    (folder / "boots.json").write_text(json.dumps(boots))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,20 +1,23 @@
 """Asks the page's questions (`docs/fleet.md`) of each engine, and compares the answers with each other and with what
 `tracer-user stat`, `why`, `info` and `read` say of the same logs.
 
-    same_answers.py TOOL LIBRARY FOLDER [ENGINE]...
+    same_answers.py TOOL LIBRARY SHIPPER FOLDER [ENGINE]...
 
-The logs are those of three hosts that work for each other (`hosts.py`); they are left in FOLDER with the tables made of
-them. Runs as root.
+The logs are those of three hosts that work for each other (`hosts.py`); they are left in FOLDER, with the tables that
+the shippers of these hosts have put into a store. Their spans are compared with what a receiver of OTLP has got.
+PHOENIX is that receiver. Runs as root, in a network namespace of its own.
 """
 
-import datetime
-import hashlib
+import contextlib
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
 import sys
+import time
+import urllib.request
 from collections import Counter
 from pathlib import Path
 
@@ -33,16 +36,84 @@ def tool_says(tool, *words):
     return done.stdout
 
 
-def ship(tool, log, host, boot, lake):
-    """Puts the tables of a slice where the fleet's lie."""
-    begun = datetime.datetime.fromisoformat(json.loads(tool_says(tool, "info", "--format", "json", log))["first"][:19])
-    for table in TABLES:
-        words = ["export", log, "--to", "parquet", "--table", table, "--host", host, "--boot-id", boot, "-o", "-"]
-        rows = tool_says(tool, *words)
-        name = hashlib.sha256(rows).hexdigest()[:32]
-        file = lake / table / f"date={begun:%Y-%m-%d}" / f"host={host}" / f"{name}.parquet"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(rows)
+@contextlib.contextmanager
+def receiver(scratch):
+    """A receiver of OTLP: its port, and what returns all spans that it has."""
+    port = engines.free_port()
+    environment = {"PORT": port, "GRPC_PORT": engines.free_port(), "HOST": "0.0.0.0", "WORKING_DIR": scratch}
+    environment["TELEMETRY_ENABLED"] = "false"
+    with open(scratch / "phoenix.said", "w") as said:
+        server = subprocess.Popen(
+            [os.environ["PHOENIX"], "serve"],
+            stdout=said,
+            stderr=said,
+            env={**os.environ, **{f"PHOENIX_{name}": str(value) for name, value in environment.items()}},
+        )
+
+    def get(path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/projects{path}", timeout=60) as answer:
+                return json.load(answer)
+        except (OSError, ValueError):
+            return None
+
+    def spans():
+        found, more = [], ""
+        while more is not None:
+            page = get(f"/default/spans?limit=1000{more}")
+            found += page["data"]
+            more = f"&cursor={page['next_cursor']}" if page.get("next_cursor") else None
+        return found
+
+    def is_there():
+        assert server.poll() is None, (scratch / "phoenix.said").read_text()[-2000:]
+        return get("")
+
+    try:
+        hosts.until("the receiver", is_there)
+        yield port, spans
+    finally:
+        server.kill()
+        server.wait()
+
+
+def fetch(store, lake):
+    """Copies what is in the bucket to a folder, for engines that read no buckets by themselves."""
+    import pyarrow.fs
+
+    bucket = engines.BUCKET["BUCKET"]
+    files = store.get_file_info(pyarrow.fs.FileSelector(bucket, recursive=True))
+    for file in files:
+        if file.is_file:
+            to = lake / file.path.removeprefix(bucket + "/")
+            to.parent.mkdir(parents=True, exist_ok=True)
+            with store.open_input_stream(file.path) as content:
+                to.write_bytes(content.read())
+
+
+def flat(attributes, before=""):
+    """Attributes by their whole names."""
+    found = {}
+    for name, value in attributes.items():
+        found |= flat(value, f"{before}{name}.") if isinstance(value, dict) else {before + name: value}
+    return found
+
+
+def compare_spans(lake, received):
+    """Compares the spans that the receiver has got with those in the store."""
+    names = ["running_ns", "runnable_ns", "blocked_ns", "stopped_ns", "unpolled_ns", "unknown_ns"]
+    query = f"select host, tid, ns, name, {', '.join(names)} from '{lake}/spans/*/*/*.parquet'"
+    rows = duckdb.sql(query).fetchall()
+    got = []
+    for span in received:
+        of = flat(span["attributes"])
+        slice_of = re.search("/host=([^/]+)/", of["tracer.slice"]).group(1)
+        got.append(
+            (slice_of, int(of["thread.id"]), int(of["tracer.ns"]), span["name"], *(int(of["tracer." + name]) for name in names))
+        )
+    assert len({row[0] for row in rows}) == len(hosts.HOSTS), Counter(row[0] for row in rows)
+    assert Counter(got) == Counter(rows), (len(got), len(rows), set(rows) ^ set(got))
+    print(f"{len(got)} spans of {len(hosts.HOSTS)} hosts are those of the receiver")
 
 
 class Truth:
@@ -185,21 +256,35 @@ def compare_with_the_tool(whole, truth):
 def main():
     """Makes logs and tables, and asks."""
     sys.stdout.reconfigure(line_buffering=True)
-    tool, library, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    chosen = sys.argv[4:] or engines.ENGINES
+    tool, library, shipper, folder = *sys.argv[1:4], Path(sys.argv[4])
+    chosen = sys.argv[5:] or engines.ENGINES
     logs, lake, scratch = folder / "logs", folder / "tables", folder / "scratch"
     for made in [logs, lake, scratch]:
         shutil.rmtree(made, ignore_errors=True)
         made.mkdir(parents=True)
     # The database's user goes through it.
     folder.chmod(0o755)
-    hosts.run("unshare", "--net", sys.executable, Path(__file__).parent / "hosts.py", tool, library, logs, timeout=900)
-    boots = json.loads((logs / "boots.json").read_text())
-    slices = [(host, log) for host in boots for log in sorted((logs / host).glob("*.log"))]
+    hosts.lay_cable()
+    with engines.bucket(scratch, "0.0.0.0") as (port, store, _), receiver(scratch) as (otlp, received):
+        options = ["--to", f"s3://{engines.BUCKET['BUCKET']}", "--otlp", f"http://{hosts.OWN}:{otlp}"]
+        environment = engines.shipper_environment(f"http://{hosts.OWN}:{port}")
+        hosts.work(tool, library, shipper, logs, {"options": options, "environment": environment})
+        fetch(store, lake)
+        # It takes what it has got into its data base by and by.
+        count = duckdb.sql(f"select count(*) from '{lake}/spans/*/*/*.parquet'").fetchall()[0][0]
+        hosts.until("all spans", lambda: len(received()) >= count)
+        time.sleep(2)
+        compare_spans(lake, received())
+        ask(tool, logs, lake, scratch, chosen, f"http://127.0.0.1:{port}")
+
+
+def ask(tool, logs, lake, scratch, chosen, address):
+    """Asks each engine about the tables in the folder, some of them about those in the bucket, and compares."""
+    slices = [(host, log) for host in hosts.HOSTS for log in sorted((logs / host).glob("*.log"))]
     assert len(slices) == hosts.SLICES * len(hosts.HOSTS), slices
-    for host, log in slices:
-        ship(tool, log, host, boots[host], lake)
-    print(f"{len(slices)} slices of {len(boots)} hosts")
+    shipped = duckdb.sql(f"select host, state, sum(slices) from '{lake}/ship/*/*/*.parquet' group by all").fetchall()
+    assert sorted(shipped) == [(host, "shipped", hosts.SLICES) for host in sorted(hosts.HOSTS)], shipped
+    print(f"{len(slices)} slices of {len(hosts.HOSTS)} hosts")
 
     questions = engines.questions()
     assert len(questions) >= 10, questions.keys()
@@ -226,10 +311,9 @@ def main():
 
     for engine in chosen:
         compare(engine, lake)
-    with engines.bucket(lake, scratch) as address:
-        for engine in engines.FROM_BUCKET:
-            if engine.split()[0] in chosen:
-                compare(engine, address)
+    for engine in engines.FROM_BUCKET:
+        if engine.split()[0] in chosen:
+            compare(engine, address)
     for catalog in engines.CATALOGS:
         place = scratch / catalog
         place.mkdir()
