@@ -76,8 +76,10 @@ impl CallKey {
         numbers.contains(&self.nr)
     }
 
-    /// Tells whether it ends with this value as a failure.
-    fn fails_with(self, returned: i64) -> bool {
+    /// Tells whether it ends with this value as a failure. What the end of a signal handler gives
+    /// back is the register of who was interrupted.
+    #[must_use]
+    pub fn fails_with(self, returned: i64) -> bool {
         is_error(returned) && !self.restores_registers()
     }
 }

@@ -204,7 +204,9 @@ fn push_end(ended: Option<&Ended<'_>>, out: &mut RowBatch) {
     let data = ended.view.event.data;
     out.text(|text| push_field(text, entry, "filled", data));
     out.i64(ended.returned);
-    out.name(error_of(ended.returned).map(str::as_bytes));
+    let has_failed = ended.key.fails_with(ended.returned);
+    let error = error_of(ended.returned).filter(|_| has_failed);
+    out.name(error.map(str::as_bytes));
     out.text(|text| {
         let mut quoted = Vec::new();
         let has_value = push_field(&mut quoted, entry, "result", data);
