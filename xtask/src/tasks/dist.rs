@@ -9,7 +9,7 @@ use std::process::Command;
 use anyhow::Context as _;
 
 use crate::tasks::build::{self, Tool};
-use crate::tasks::{archive, man};
+use crate::tasks::{archive, man, ship};
 use crate::{process, workspace};
 
 /// Part that a file belongs to. Distributions make a package of each.
@@ -23,6 +23,8 @@ pub enum Part {
     Robots,
     /// Files needed to build such programs.
     Development,
+    /// Program that ships slices.
+    Shipper,
 }
 
 /// File of the distribution.
@@ -96,6 +98,23 @@ pub fn pieces() -> anyhow::Result<Vec<Piece>> {
     Ok(pieces)
 }
 
+/// Lists all files that packages have: also the shipper, a program of its own with large libraries,
+/// which takes long to build.
+pub fn packaged() -> anyhow::Result<Vec<Piece>> {
+    let mut pieces = pieces()?;
+    let program = Content::Compiled {
+        from: "target/shipped/tracer-ship".to_owned(),
+        mode: 0o755,
+    };
+    let path = "libexec/tracer-user/tracer-ship";
+    pieces.push(Piece::new(Part::Shipper, path, program));
+    pieces.extend(OF_SHIPPER.iter().map(|(path, from)| {
+        let from = (*from).to_owned();
+        Piece::new(Part::Shipper, *path, Content::Copy { from, mode: 0o644 })
+    }));
+    Ok(pieces)
+}
+
 /// Lists all files but the manual pages: those that programs need.
 pub fn without_pages(tool: Tool) -> Vec<Piece> {
     let shared = Content::Compiled {
@@ -165,9 +184,29 @@ const RECORDER: &str = "tracer-user/systemd/tracer-user@.service";
 const SERVICE: &str = "tracer-user/systemd/tracer-user.service";
 const SOCKET: &str = "tracer-user/systemd/tracer-user.socket";
 
+/// Unit of the shipper.
+const SHIPPER: &str = "tracer-user/systemd/tracer-user-ship.service";
+
+/// Files of the shipper that are copied unchanged.
+const OF_SHIPPER: &[(&str, &str)] = &[
+    ("lib/systemd/system/tracer-user-ship.service", SHIPPER),
+    (
+        "lib/sysusers.d/tracer-user-ship.conf",
+        "tracer-user/systemd/ship/sysusers.conf",
+    ),
+    (
+        "lib/tmpfiles.d/tracer-user-ship.conf",
+        "tracer-user/systemd/ship/tmpfiles.conf",
+    ),
+    (
+        "share/tracer-user/ship/recorder.conf",
+        "tracer-user/systemd/ship/recorder.conf",
+    ),
+];
+
 /// Units of services, and ten times the greatest exposure of each that `systemd-analyze security`
 /// may report.
-pub const SERVICES: &[(&str, &str)] = &[(RECORDER, "30"), (SERVICE, "20")];
+pub const SERVICES: &[(&str, &str)] = &[(RECORDER, "30"), (SERVICE, "20"), (SHIPPER, "20")];
 
 /// Files that are copied unchanged.
 const COPIES: &[(Part, &str, &str)] = &[
@@ -214,6 +253,16 @@ const COPIES: &[(Part, &str, &str)] = &[
     ),
     (Part::Tool, "lib/systemd/system/tracer-user.socket", SOCKET),
 ];
+
+/// Builds, lays out and returns the folder, with the shipper.
+pub fn run_packaged() -> anyhow::Result<PathBuf> {
+    build::run()?;
+    ship::build("shipped")?;
+    man::make_for_programs()?;
+    let dist = workspace::target("dist");
+    lay_out(&packaged()?, &dist)?;
+    Ok(dist)
+}
 
 /// Builds, lays out and returns the folder.
 pub fn run() -> anyhow::Result<PathBuf> {

@@ -78,6 +78,11 @@ fn control_file(
             "Depends: libposixtrace0 (= {version}), {}\nMulti-Arch: same\n",
             linked(&work.join("libposixtrace0"), work)?
         ),
+        // It is `tracer-user ship` that runs it.
+        Part::Shipper => format!(
+            "Depends: tracer-user (= {version}), {}\n",
+            linked(&root, work)?
+        ),
         Part::Development => format!(
             "Depends: libposixtrace0 (= {version}), libc6-dev\nBuilt-Using: {}\nMulti-Arch: same\n",
             c_library()?
@@ -112,6 +117,7 @@ fn linked(root: &Path, work: &Path) -> anyhow::Result<String> {
     let mut elf = Vec::new();
     for path in [
         root.join("usr/bin"),
+        root.join("usr/libexec/tracer-user"),
         root.join("usr").join(System::Debian.libraries()),
     ] {
         for entry in fs::read_dir(path).into_iter().flatten() {
@@ -161,6 +167,11 @@ fn scripts(part: Part) -> &'static [(&'static str, &'static str)] {
         Part::Library => &[
             ("shlibs", "libposixtrace 0 libposixtrace0\n"),
             ("triggers", "activate-noawait ldconfig\n"),
+        ],
+        Part::Shipper => &[
+            ("postinst", include_str!("deb/ship-postinst")),
+            ("prerm", include_str!("deb/ship-prerm")),
+            ("postrm", include_str!("deb/ship-postrm")),
         ],
         Part::Robots | Part::Development => &[],
     }

@@ -81,6 +81,7 @@ fn in_common(package: &Package, name: &str, system: System) -> anyhow::Result<Ve
     }
     let linked = match package.part {
         Part::Tool => licences::list_linked(&["tracer-user"])?,
+        Part::Shipper => licences::list_linked(&["tracer-ship"])?,
         Part::Robots => licences::list_linked(&["tracetools-posix"])?,
         Part::Library | Part::Development => {
             licences::list_linked(&["libposixtrace", "tracer-recorder"])?
@@ -126,7 +127,7 @@ fn copyright(package: &Package) -> anyhow::Result<String> {
         .collect();
     let name = package.deb;
     let recorder = match package.part {
-        Part::Tool | Part::Robots => "",
+        Part::Tool | Part::Robots | Part::Shipper => "",
         Part::Library | Part::Development => {
             " The library carries a small program that is linked with the C library\n \
              (GNU C Library, LGPL-2.1+; its source package is named by Built-Using).\n"

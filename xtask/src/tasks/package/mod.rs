@@ -104,6 +104,19 @@ const PACKAGES: &[Package] = &[
         ],
     },
     Package {
+        part: Part::Shipper,
+        deb: "tracer-user-ship",
+        rpm: "tracer-user-ship",
+        section: "utils",
+        summary: "ships traces of this host to an object store",
+        description: &[
+            "Takes the slices that flight recorders of tracer-user leave on this host, and",
+            "puts them as tables (Parquet) into S3, GCS, Azure or a folder, where those of",
+            "all hosts are, and their spans to a receiver of OpenTelemetry. Runs as a user",
+            "of its own, and listens nowhere.",
+        ],
+    },
+    Package {
         part: Part::Development,
         deb: "libposixtrace-dev",
         rpm: "libposixtrace-devel",
@@ -237,7 +250,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn build(choice: Choice) -> anyhow::Result<()> {
     if choice.packages {
-        dist::run()?;
+        dist::run_packaged()?;
     } else {
         man::make_for_programs()?;
     }

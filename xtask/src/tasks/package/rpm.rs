@@ -78,7 +78,9 @@ fn part(package: &Package, paths: &[PathBuf]) -> String {
     // The first one is the main package, and the spec's own.
     let option = match package.part {
         Part::Tool => String::new(),
-        Part::Library | Part::Robots | Part::Development => format!(" -n {}", package.rpm),
+        Part::Library | Part::Robots | Part::Development | Part::Shipper => {
+            format!(" -n {}", package.rpm)
+        }
     };
     let mut out = String::new();
     if !option.is_empty() {
@@ -92,6 +94,9 @@ fn part(package: &Package, paths: &[PathBuf]) -> String {
     if matches!(package.part, Part::Robots | Part::Development) {
         let _ = writeln!(out, "Requires: libposixtrace0 = %{{version}}-%{{release}}");
     }
+    if package.part == Part::Shipper {
+        let _ = writeln!(out, "Requires: tracer-user = %{{version}}-%{{release}}");
+    }
     if package.part == Part::Development {
         let _ = writeln!(out, "Requires: glibc-devel");
     }
@@ -102,6 +107,7 @@ fn part(package: &Package, paths: &[PathBuf]) -> String {
     );
     out.push_str(&match package.part {
         Part::Tool => scriptlets(),
+        Part::Shipper => of_shipper(&option),
         Part::Library => {
             format!("%post{option} -p /sbin/ldconfig\n%postun{option} -p /sbin/ldconfig\n\n")
         }
@@ -133,7 +139,9 @@ fn own_folders(package: &Package, paths: &[PathBuf]) -> Vec<String> {
         format!("usr/share/licenses/{}", package.rpm),
         "usr/share/posixtrace".to_owned(),
         format!("usr/{}/posixtrace", System::Rpm.libraries()),
+        "usr/libexec/tracer-user".to_owned(),
         "usr/share/tracer-user".to_owned(),
+        "usr/share/tracer-user/ship".to_owned(),
         "usr/share/tracer-user/skills".to_owned(),
         "usr/share/tracer-user/skills/tracer-user".to_owned(),
     ];
@@ -153,10 +161,26 @@ fn own_folders(package: &Package, paths: &[PathBuf]) -> Vec<String> {
 
 fn group(part: Part) -> &'static str {
     match part {
-        Part::Tool => "Development/Tools",
+        Part::Tool | Part::Shipper => "Development/Tools",
         Part::Library | Part::Robots => "System/Libraries",
         Part::Development => "Development/Libraries",
     }
+}
+
+/// Formats scripts of the shipper's package: its user and its folder are made, and stay.
+fn of_shipper(option: &str) -> String {
+    let reload = "if [ -d /run/systemd/system ]; then systemctl daemon-reload || :; fi";
+    format!(
+        "%post{option}\n\
+         if command -v systemd-sysusers >/dev/null; then\n\
+         systemd-sysusers tracer-user-ship.conf || :\n\
+         systemd-tmpfiles --create tracer-user-ship.conf || :\nfi\n{reload}\n\n\
+         %preun{option}\nif [ $1 -eq 0 ] && [ -d /run/systemd/system ]; then\n\
+         systemctl --no-reload disable --now tracer-user-ship.service || :\nfi\n\n\
+         %postun{option}\n{reload}\n\
+         if [ $1 -ge 1 ] && [ -d /run/systemd/system ]; then\n\
+         systemctl try-restart tracer-user-ship.service || :\nfi\n\n"
+    )
 }
 
 /// Formats scripts that do the same as those of Debian's package; recorded logs stay, since rpm has

@@ -35,13 +35,13 @@ impl System {
 
     /// Returns the path of a file of `dist`, from the root.
     pub fn path(self, in_dist: &str) -> PathBuf {
-        const UNITS: &str = "lib/systemd/";
+        const OF_SYSTEMD: [&str; 3] = ["lib/systemd/", "lib/sysusers.d/", "lib/tmpfiles.d/"];
         const ZSH: &str = "share/zsh/site-functions/";
         if self == Self::Any {
             return in_dist.into();
         }
         let below_usr = match (in_dist.strip_prefix("lib/"), in_dist.strip_prefix(ZSH)) {
-            (Some(library), _) if !in_dist.starts_with(UNITS) => {
+            (Some(library), _) if !OF_SYSTEMD.iter().any(|folder| in_dist.starts_with(folder)) => {
                 format!("{}/{library}", self.libraries())
             }
             (_, Some(name)) if self == Self::Debian => {
@@ -64,7 +64,7 @@ pub fn lay_out(
 ) -> anyhow::Result<Vec<PathBuf>> {
     let _ = fs::remove_dir_all(root);
     let mut paths = Vec::new();
-    let pieces = dist::pieces()?;
+    let pieces = dist::packaged()?;
     for piece in pieces.iter().filter(|piece| piece.part == part) {
         let path = system.path(&piece.path);
         let to = root.join(&path);
@@ -165,6 +165,11 @@ mod tests {
                 "lib/systemd/system/x@.service",
                 "usr/lib/systemd/system/x@.service".to_owned(),
                 "usr/lib/systemd/system/x@.service",
+            ),
+            (
+                "lib/sysusers.d/x.conf",
+                "usr/lib/sysusers.d/x.conf".to_owned(),
+                "usr/lib/sysusers.d/x.conf",
             ),
             (
                 "share/zsh/site-functions/_x",

@@ -36,6 +36,13 @@ nothing_is_left() {
     diff "$2" "$notes/after" || fail "files are left, or gone"
 }
 
+# That the shipper is found, and has nothing to ship. What runs it is given.
+ships() {
+    "$@" mkdir /tmp/spool
+    "$@" tracer-user ship --spool /tmp/spool --to file:///tmp/shipped --once || fail "nothing ships"
+    "$@" rm -r /tmp/spool /tmp/shipped
+}
+
 # That the kernel's events of a command are seen. What runs it may be given.
 traces_the_kernel() {
     "$@" tracer-user run --events fork,exec,exit -o /tmp/trace -- /bin/sh -c '/bin/true; exit 0'

@@ -38,12 +38,13 @@ nothing_is_left / /life/before
 install_from gcc libc6-dev pkg-config
 files_of / >/life/before
 
-all="tracer-user libposixtrace0 libposixtrace-dev libtracetools-posixtrace"
+all="tracer-user tracer-user-ship libposixtrace0 libposixtrace-dev libtracetools-posixtrace"
 step "tool, library and development files: installed, used"
 install_from /life/old/*.deb
 versions_are 1 "$all"
 gcc -Wall -Werror -o /tmp/program /life/program.c $(pkg-config --cflags --libs posixtrace)
 traces_the_program
+ships env
 step "a program of ROS 2, with libtracetools preloaded"
 preload=/usr/lib/$(gcc -print-multiarch)/posixtrace/libtracetools.so
 builds_the_robot env

@@ -50,7 +50,7 @@ files_of "$root" >"$root/life/before"
 
 step "tool, library and development files: installed, used"
 quietly rpm_there --install "$root"/life/old/*.rpm
-for package in tracer-user libposixtrace0 libposixtrace-devel libtracetools-posixtrace; do
+for package in tracer-user tracer-user-ship libposixtrace0 libposixtrace-devel libtracetools-posixtrace; do
     [ "$(rpm_there --query --queryformat '%{RELEASE}' $package)" = 1 ] || fail "$package is not there"
     quietly rpm_there --verify $package
 done
@@ -58,6 +58,7 @@ traces_the_kernel inside
 inside sh -c 'gcc -Wall -Werror -L/usr/lib64 -o /tmp/program /life/program.c \
     $(PKG_CONFIG_PATH=/usr/lib64/pkgconfig pkg-config --cflags --libs posixtrace)'
 traces_the_program inside
+ships inside
 step "a program of ROS 2, with libtracetools preloaded"
 preload=/usr/lib64/posixtrace/libtracetools.so
 builds_the_robot inside
@@ -71,7 +72,7 @@ traces_the_robot "$preload" inside
 step "the library cannot go while its development files are there"
 if rpm_there --erase libposixtrace0 >"$notes/said" 2>&1; then fail "it has gone"; fi
 step "removed: nothing is left"
-quietly rpm_there --erase tracer-user libposixtrace0 libposixtrace-devel libtracetools-posixtrace
+quietly rpm_there --erase tracer-user-ship tracer-user libposixtrace0 libposixtrace-devel libtracetools-posixtrace
 robot_goes_on "$preload" inside
 inside rm /tmp/program
 nothing_is_left "$root" "$root/life/before"
