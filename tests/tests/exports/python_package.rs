@@ -3,8 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use serde_json::Value;
+use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType};
 
 use tests::log_reader::Log;
 use tests::{made, made_calls, made_ends, made_hostile, made_log, made_slices, made_stacks};
@@ -13,8 +17,9 @@ use tests::{made, made_calls, made_ends, made_hostile, made_log, made_slices, ma
 type Write = fn(&Path) -> anyhow::Result<()>;
 
 /// Logs with every family of events.
-const LOGS: [(&str, Write); 7] = [
+const LOGS: [(&str, Write); 8] = [
     ("each type", made::write_each_type),
+    ("probes", made::write_probes),
     ("names", |path| made_log::write(path, 3).map(drop)),
     ("calls", |path| made_calls::write(path, 400)),
     ("threads that end", made_ends::write),
@@ -77,12 +82,51 @@ fn write_truths(log: &Log) {
 
 #[test]
 fn rows_of_the_python_package_are_those_of_json_and_of_parquet() {
+    let mut types = BTreeSet::new();
     for (name, write) in LOGS {
         let log = Log::written_by(write).unwrap();
         write_truths(&log);
         let said = run("frames", "package_rows.py", &[&log.path()]);
         assert!(said.contains("events are the same"), "{name}: {said}");
+        types.extend(types_in(&log));
     }
+    let missing: Vec<_> = families().filter(|family| !has(&types, family)).collect();
+    assert!(missing.is_empty(), "no log has {missing:?}: {types:?}");
+}
+
+/// Returns the names of the types of which `read` shows events.
+fn types_in(log: &Log) -> BTreeSet<String> {
+    let lines = std::fs::read_to_string(log.file("read.json")).unwrap();
+    let lines = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let types = lines.map(|line: Value| line["type"].as_str().map(str::to_owned));
+    types.flatten().collect()
+}
+
+/// Returns the types of the system that are shown, and the beginnings of the names of others.
+fn families() -> impl Iterator<Item = &'static str> {
+    // What says what others are for is no event to who reads them.
+    let is_part = |entry: &&SystemEventType| {
+        let parts = [
+            EventTypeId::MAPPING,
+            EventTypeId::SYMBOL,
+            EventTypeId::STACK,
+            EventTypeId::THREAD_CONTEXT,
+        ];
+        parts.contains(&entry.id)
+    };
+    let system = SYSTEM_EVENT_TYPES
+        .iter()
+        .filter(move |entry| !is_part(entry));
+    let others = ["request"].into_iter().chain(made::PROBES);
+    system.map(|entry| entry.name).chain(others)
+}
+
+fn has(types: &BTreeSet<String>, family: &str) -> bool {
+    let is_beginning = family.ends_with(':') || family == "request";
+    let is_it = |name: &String| *name == family || (is_beginning && name.starts_with(family));
+    types.iter().any(is_it)
 }
 
 #[test]
