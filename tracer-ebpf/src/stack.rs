@@ -162,6 +162,11 @@ fn take(ctx: &impl EbpfContext, subject: &impl Subject, reason: &Reason) {
     if unwind::is_asked() {
         return unwind::take(ctx, subject, reason);
     }
+    // Python frames are all that is asked for.
+    if STACK_KERNEL_FRAMES.load() == 0 && STACK_USER_FRAMES.load() == 0 {
+        take_in::<0>(ctx, subject, reason, false);
+        return;
+    }
     let is_usual = !is_deep() || (reason.walked as usize) < USUAL_FRAMES;
     if !is_usual || take_in::<USUAL_FRAMES>(ctx, subject, reason, is_deep()) {
         take_in::<MOST_FRAMES>(ctx, subject, reason, false);

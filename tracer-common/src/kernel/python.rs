@@ -30,7 +30,7 @@ pub const PYTHON_LINES_BYTES: [usize; 2] = [512, 8192];
 /// Processes whose interpreter is known at a time.
 pub const MOST_PYTHON_PROCESSES: u32 = 8192;
 
-/// Functions that a CPU remembers as recorded. A power of two.
+/// Functions that a CPU remembers. A power of two.
 pub const PYTHON_CODES: u32 = 4096;
 
 /// Threads of which it is remembered where their interpreter has its state.
@@ -104,8 +104,10 @@ pub struct PythonLayout {
     /// `PyThreadState::cframe` (3.10 to 3.12): an address in the stack of the thread that runs it;
     /// none in others.
     pub thread_c_frame: u16,
-    /// Zero.
-    pub reserved: [u16; 2],
+    /// Bytes of a frame up to the last one that is read.
+    pub frame_bytes: u16,
+    /// Bytes of a function, `PyCodeObject`, up to the last one that is read.
+    pub code_bytes: u16,
 }
 
 /// The interpreter of a process. Written by the agent; by the programs for a child.
@@ -118,6 +120,9 @@ pub struct PythonProcess {
     pub code_type: u64,
     /// Where it has `PyUnicode_Type`, the type of every text.
     pub text_type: u64,
+    /// Where it has the address of its dictionary of interned texts (up to 3.11); 0: not known, as
+    /// in files without all of their symbols.
+    pub interned: u64,
     /// Its version: 3.11 is 11; 0: it is not known what its structures are.
     pub minor: u32,
     /// Number that the agent gives it, by which it knows what its frames were found by. A child has
@@ -134,14 +139,12 @@ pub struct PythonFrame {
     /// Mark of the function: differs where its address has another function by then. 0: the frame
     /// only says where C has called Python.
     pub mark: u64,
-    /// The address of the function's object (`PyCodeObject`).
-    pub code: u64,
-    /// The instruction: see [`PythonLayout::frame_instruction`].
-    pub instruction: u64,
+    /// The instruction, see [`PythonLayout::frame_instruction`]: before 3.11 `f_lasti`, since then
+    /// the bytes that it lies behind the beginning of the function's object (`PyCodeObject`), of
+    /// which there are at most [`i32::MAX`].
+    pub instruction: u32,
     /// The bytes of [`PythonLayout::frame_owner`].
     pub owner: u32,
-    /// Zero.
-    pub reserved: u32,
 }
 
 /// The Python frames of a thread. `N` is [`USUAL_PYTHON_FRAMES`] or [`MOST_PYTHON_FRAMES`].
@@ -225,8 +228,8 @@ pub struct PythonCodeRecord<const N: usize> {
 
 const _: () = {
     assert!(size_of::<PythonLayout>() == 56);
-    assert!(size_of::<PythonProcess>() == 88);
-    assert!(size_of::<PythonFrame>() == 32);
+    assert!(size_of::<PythonProcess>() == 96);
+    assert!(size_of::<PythonFrame>() == 16);
     assert!(size_of::<PythonText>() == 16 + PYTHON_TEXT_BYTES);
     assert!(size_of::<PythonRecord<0>>() == 64);
     assert!(size_of::<PythonCodeRecord<0>>() == 72 + 2 * size_of::<PythonText>());

@@ -128,7 +128,8 @@ pub const MOST_FRAMES: usize = 127;
 /// Addresses that most stacks have at most.
 pub const USUAL_FRAMES: usize = 32;
 
-/// A stack as the programs record it. `N` is [`USUAL_FRAMES`] or [`MOST_FRAMES`].
+/// A stack as the programs record it. `N` is [`USUAL_FRAMES`] or [`MOST_FRAMES`]; 0 where no
+/// addresses are asked for.
 #[derive(Clone, Copy, Debug, FromBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct StackRecord<const N: usize> {

@@ -18,7 +18,7 @@ use tracer_common::kernel::{
 };
 
 use super::mark::characters;
-use super::{CODE_BYTES, Space, Told, Walk};
+use super::{Space, Told, Walk};
 use crate::cpu::this_cpu;
 use crate::gathered::bounded;
 use crate::maps::count_ring_full;
@@ -27,6 +27,21 @@ use crate::record::{reserve, submit_flags};
 /// The marks of functions that were recorded.
 #[map]
 static PYTHON_TOLD: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
+
+/// Notes whether a function with this mark was not recorded yet.
+#[inline(always)]
+pub fn note_if_new(walk: Space, mark: u64) {
+    // SAFETY: it points into the map.
+    let is_told = |told: *mut u64| unsafe { told.read_volatile() } == mark;
+    if !told_at(mark).is_some_and(is_told) {
+        walk.set(offset_of!(Walk, is_new), 1);
+    }
+}
+
+#[inline(always)]
+fn told_at(mark: u64) -> Option<*mut u64> {
+    PYTHON_TOLD.get_ptr_mut(mark as u32 & (PYTHON_CODES - 1))
+}
 
 const SMALL: usize = PYTHON_LINES_BYTES[0];
 const LARGE: usize = PYTHON_LINES_BYTES[1];
@@ -44,11 +59,10 @@ pub extern "C" fn tell_python_codes(pid: u32, tid: u32) -> i32 {
         if index as u64 >= count {
             break;
         }
-        let frame = walk.at(offset_of!(Walk, frames) + index * size_of::<PythonFrame>());
-        // SAFETY: inside the entry: the first two words of a frame.
-        let [mark, code] = unsafe { frame.cast::<[u64; 2]>().read_volatile() };
+        let mark = walk.get(offset_of!(Walk, frames) + index * size_of::<PythonFrame>());
+        let code = walk.get(offset_of!(Walk, codes) + index * 8);
         if mark != 0
-            && let Some(told) = PYTHON_TOLD.get_ptr_mut(mark as u32 & (PYTHON_CODES - 1))
+            && let Some(told) = told_at(mark)
         {
             // SAFETY: it points into the map.
             if unsafe { told.read_volatile() } != mark && walk.is_own() {
@@ -69,7 +83,10 @@ pub extern "C" fn tell_python_code(code: u64, mark: u64, pid: u32, tid: u32) -> 
     let Some(walk) = Space::current() else {
         return 0;
     };
-    if !walk.read(code, CODE_BYTES) {
+    if !walk.read(
+        code,
+        walk.field(offset_of!(PythonLayout, code_bytes)).into(),
+    ) {
         return 0;
     }
     let note = |at, value| walk.set(offset_of!(Walk, told) + at, value);

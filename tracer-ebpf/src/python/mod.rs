@@ -53,18 +53,39 @@ static BLOCKED_PYTHON_EMPTY: Array<BlockedPython> = Array::with_max_entries(1, 0
 #[map]
 static PYTHON_WALK: PerCpuArray<Walk> = PerCpuArray::with_max_entries(1, 0);
 
-/// Bytes that are read of the state of a thread, of a frame before 3.11 and since then, and of a
-/// function: each is that large at least.
+/// Bytes that are read of the state of a thread: it is that large at least.
 const THREAD_BYTES: u32 = 192;
-const FRAME_OBJECT_BYTES: u32 = 112;
-const FRAME_BYTES: u32 = 80;
-const CODE_BYTES: u32 = 168;
+
+/// Bytes that are read at once of the frames of a thread, since 3.11: what calls a function lies
+/// right below it, mostly.
+const NEIGHBOURS: usize = 1024;
+
+/// How far from a frame another one may be in the same piece of memory: since 3.11 frames are in
+/// pieces of so many bytes.
+const PIECE: u64 = 16384;
+
+/// Smallest page. What is in the page of a frame, but before it, can be read as it can.
+const PAGE: u64 = 4096;
 
 /// Lowest address that anything may have: the kernel maps nothing below.
 const LOWEST: u64 = 0x1000;
 
 /// Files that are remembered while frames are found. A power of two.
 const FILES: usize = 16;
+
+/// Functions that are remembered while frames are found. A power of two.
+const MARKS: usize = 32;
+
+/// A function whose mark was made.
+#[repr(C)]
+struct MarkOfWalk {
+    /// Its object.
+    code: u64,
+    /// The walk in which it was made: see [`Walk::number`].
+    number: u64,
+    mark: u64,
+    reserved: u64,
+}
 
 /// Frames as they are found on this CPU.
 #[repr(C)]
@@ -94,8 +115,27 @@ struct Walk {
     /// Files of the functions before, each with what was made of it: as the program does not go on
     /// meanwhile, they are the same still.
     files: [[u64; 2]; FILES],
+    /// Number of this walk, of those on this CPU.
+    number: u64,
+    /// Whether there are functions in it that were not recorded.
+    is_new: u64,
+    /// Whether the mark of the last frame needs more than its function's numbers.
+    is_open: u64,
+    /// The version of the interpreter's interned texts; 0: not known.
+    interned: u64,
+    /// Where the frames begin that were read at once, how many bytes that are, and the frame for
+    /// which memory was read last.
+    neighbours: u64,
+    neighbour_bytes: u64,
+    last: u64,
+    /// Functions of walks.
+    marks: [MarkOfWalk; MARKS],
     /// Bytes that were read last.
     window: [u8; PYTHON_WINDOW + 8],
+    /// Frames that were read at once; behind them one that was read alone.
+    read: [u8; NEIGHBOURS + PYTHON_WINDOW + 8],
+    /// The objects of the functions.
+    codes: [u64; MOST_PYTHON_FRAMES],
     frames: [PythonFrame; MOST_PYTHON_FRAMES],
 }
 
@@ -143,8 +183,19 @@ impl Space {
     /// Reads so many bytes of the program's memory: false where they are not there.
     #[inline(always)]
     fn read(self, address: u64, bytes: u32) -> bool {
-        let to = self.at(offset_of!(Walk, window));
-        let bytes = bounded(bytes.into(), PYTHON_WINDOW as u64) as u32;
+        self.read_to(
+            offset_of!(Walk, window),
+            address,
+            bytes.into(),
+            PYTHON_WINDOW,
+        )
+    }
+
+    /// Reads so many bytes, `most` at most, to an offset.
+    #[inline(always)]
+    fn read_to(self, offset: usize, address: u64, bytes: u64, most: usize) -> bool {
+        let to = self.at(offset);
+        let bytes = bounded(bytes, most as u64) as u32;
         // SAFETY: the helper writes so many bytes, for which there is space, and checks the
         // address.
         address >= LOWEST
@@ -163,6 +214,35 @@ impl Space {
         let at = offset_of!(Walk, window) + (offset as usize & (PYTHON_WINDOW - 4));
         // SAFETY: inside the entry.
         unsafe { self.at(at).cast::<u32>().read_volatile() }
+    }
+
+    /// Returns where a frame was read to: see [`Walk::read`].
+    #[inline(always)]
+    fn frame(self, place: u64) -> Frame {
+        let place = bounded(place, NEIGHBOURS as u64) as usize;
+        Frame(self.at(offset_of!(Walk, read) + place))
+    }
+}
+
+/// A frame that was read.
+#[derive(Clone, Copy)]
+struct Frame(*mut u8);
+
+impl Frame {
+    /// Returns a word of it.
+    #[inline(always)]
+    fn word(self, offset: u16) -> u64 {
+        let at = self.0.wrapping_add(offset as usize & (PYTHON_WINDOW - 8));
+        // SAFETY: inside the entry, which has a window behind each place.
+        unsafe { at.cast::<u64>().read_volatile() }
+    }
+
+    /// Returns half a word of it.
+    #[inline(always)]
+    fn half(self, offset: u16) -> u32 {
+        let at = self.0.wrapping_add(offset as usize & (PYTHON_WINDOW - 4));
+        // SAFETY: as above.
+        unsafe { at.cast::<u32>().read_volatile() }
     }
 }
 
@@ -228,7 +308,10 @@ pub fn record(subject: &impl Subject, event_type: u32) {
 fn find(subject: &impl Subject) -> u32 {
     let (pid, tid) = (subject.pid().shown(), subject.tid().shown());
     let found = walk_python(pid, tid, subject.thread_id());
-    if found > 1 {
+    if found > 1
+        && let Some(walk) = Space::current()
+        && walk.get(offset_of!(Walk, is_new)) != 0
+    {
         code::tell_python_codes(pid, tid);
     }
     found
@@ -309,8 +392,10 @@ pub fn hold(thread: &impl Subject) {
     unsafe { entry.cast::<[u32; 4]>().write_volatile(words) };
     let to = entry.wrapping_add(offset_of!(BlockedPython, frames));
     let from = walk.at(offset_of!(Walk, frames));
-    let bytes = (MOST_PYTHON_FRAMES * size_of::<PythonFrame>()) as u32;
+    let most = MOST_PYTHON_FRAMES * size_of::<PythonFrame>();
     if found > 1 {
+        let bytes = u64::from(found - 1) * size_of::<PythonFrame>() as u64;
+        let bytes = bounded(bytes, most as u64) as u32;
         // SAFETY: the helper writes that many bytes, which both have.
         unsafe { bpf_probe_read_kernel(to.cast(), bytes, from.cast()) };
     }
@@ -383,11 +468,10 @@ pub fn forget(Pid(tid): Pid) {
 /// Facts of a function whose mark is made.
 #[repr(C)]
 struct Marked {
-    /// Whether its numbers are all that its mark needs, and else whether they have its name.
-    is_whole: u64,
+    /// Whether what was made of its numbers has its name.
     is_named: u64,
     /// The first words of its name.
-    head: [u64; 3],
+    head: [u64; 4],
     lines: u64,
     name: u64,
     file: u64,
@@ -428,10 +512,17 @@ pub extern "C" fn walk_python(pid: u32, tid: u32, thread_id: u64) -> u32 {
         return 1;
     }
     walk.set(offset_of!(Walk, ends), stack_ends::BEGINNING.into());
+    walk.set(offset_of!(Walk, is_new), 0);
+    let number = walk.get(offset_of!(Walk, number));
+    walk.set(offset_of!(Walk, number), number.wrapping_add(1));
     for file in 0..FILES {
         walk.set(offset_of!(Walk, files) + file * 16, 0);
     }
+    mark::note_interned(walk);
     let mut at = thread::python_frame_of(tid, thread_id);
+    walk.set(offset_of!(Walk, is_open), 0);
+    walk.set(offset_of!(Walk, neighbour_bytes), 0);
+    walk.set(offset_of!(Walk, last), at);
     let mut steps = 0;
     while steps < MOST_PYTHON_FRAMES {
         if at == 0 {
@@ -442,6 +533,9 @@ pub extern "C" fn walk_python(pid: u32, tid: u32, thread_id: u64) -> u32 {
             break;
         }
         at = add_python_frame(at, steps as u64);
+        if walk.get(offset_of!(Walk, is_open)) != 0 {
+            mark::finish_python_mark(steps as u64);
+        }
         steps += 1;
     }
     if steps == MOST_PYTHON_FRAMES && at != 0 {
@@ -453,6 +547,39 @@ pub extern "C" fn walk_python(pid: u32, tid: u32, thread_id: u64) -> u32 {
     count as u32 + 1
 }
 
+/// Reads the frame at an address, with those below it that may be its callers, unless it was read
+/// with another one: where in [`Walk::read`] it is; `None` where it is not there.
+#[inline(always)]
+fn read_frame(walk: Space, at: u64) -> Option<u64> {
+    let bytes = u64::from(walk.field(offset_of!(PythonLayout, frame_bytes)));
+    let first = walk.get(offset_of!(Walk, neighbours));
+    let there = walk.get(offset_of!(Walk, neighbour_bytes));
+    let place = at.wrapping_sub(first);
+    if place < there && place + bytes <= there {
+        return Some(place);
+    }
+    let last = walk.get(offset_of!(Walk, last));
+    walk.set(offset_of!(Walk, last), at);
+    let is_below = |other: u64| other.wrapping_sub(at) < PIECE;
+    let has_neighbours = walk.field(offset_of!(PythonLayout, frame_owner)) != NO_FIELD;
+    let offset = offset_of!(Walk, read);
+    // One of a generator, or where C has called Python, is elsewhere: it leaves the others there.
+    if !has_neighbours || !(is_below(last) || (there != 0 && is_below(first))) {
+        let is_read = walk.read_to(offset + NEIGHBOURS, at, bytes, PYTHON_WINDOW);
+        return is_read.then_some(NEIGHBOURS as u64);
+    }
+    let end = at.wrapping_add(bytes);
+    let first = (at & !(PAGE - 1)).max(end.saturating_sub(NEIGHBOURS as u64));
+    let bytes = end.wrapping_sub(first);
+    walk.set(offset_of!(Walk, neighbour_bytes), 0);
+    if !walk.read_to(offset, first, bytes, NEIGHBOURS) {
+        return None;
+    }
+    walk.set(offset_of!(Walk, neighbours), first);
+    walk.set(offset_of!(Walk, neighbour_bytes), bytes);
+    Some(at.wrapping_sub(first))
+}
+
 /// Adds the frame at an address: where the next one is; 0 where there is none, or this is none.
 #[unsafe(no_mangle)]
 #[inline(never)]
@@ -460,38 +587,34 @@ pub extern "C" fn add_python_frame(at: u64, index: u64) -> u64 {
     let Some(walk) = Space::current() else {
         return 0;
     };
-    let owner_at = walk.field(offset_of!(PythonLayout, frame_owner));
-    let bytes = if owner_at == NO_FIELD {
-        FRAME_OBJECT_BYTES
-    } else {
-        FRAME_BYTES
-    };
-    if !walk.read(at, bytes) {
+    let Some(place) = read_frame(walk, at) else {
         walk.set(offset_of!(Walk, ends), stack_ends::MEMORY.into());
         return 0;
-    }
-    let previous = walk.word(walk.field(offset_of!(PythonLayout, frame_previous)));
+    };
+    let frame = walk.frame(place);
+    let previous = frame.word(walk.field(offset_of!(PythonLayout, frame_previous)));
     // Since 3.14 the lower bits say who counts the reference.
-    let code = walk.word(walk.field(offset_of!(PythonLayout, frame_code))) & !7;
-    let instruction = walk.word(walk.field(offset_of!(PythonLayout, frame_instruction)));
+    let code = frame.word(walk.field(offset_of!(PythonLayout, frame_code))) & !7;
+    let instruction = frame.word(walk.field(offset_of!(PythonLayout, frame_instruction)));
+    let instruction = if walk.field(offset_of!(PythonLayout, code_instructions)) == NO_FIELD {
+        instruction & 0xffff_ffff
+    } else {
+        instruction.wrapping_sub(code).min(i32::MAX as u64)
+    };
+    let owner_at = walk.field(offset_of!(PythonLayout, frame_owner));
     let owner = if owner_at == NO_FIELD {
         0
     } else {
-        walk.half(owner_at)
+        frame.half(owner_at)
     };
     let c_owner = walk.field(offset_of!(PythonLayout, c_owner));
     let is_of_c = c_owner != NO_FIELD
         && owner >> ((u32::from(owner_at) & 3) * 8) & 0xff >= u32::from(c_owner);
-    let slot = (index as usize & (MOST_PYTHON_FRAMES - 1)) * size_of::<PythonFrame>();
-    let frame = walk.at(offset_of!(Walk, frames) + slot).cast::<u64>();
+    let index = index as usize & (MOST_PYTHON_FRAMES - 1);
+    let to = offset_of!(Walk, frames) + index * size_of::<PythonFrame>();
     // Before the mark is made: then they need no space on the stack.
-    for (word, value) in [code, instruction, u64::from(owner)]
-        .into_iter()
-        .enumerate()
-    {
-        // SAFETY: inside the entry, which has so many frames.
-        unsafe { frame.wrapping_add(1 + word).write_volatile(value) };
-    }
+    walk.set(to + 8, u64::from(owner) << 32 | instruction);
+    walk.set(offset_of!(Walk, codes) + index * 8, code);
     let mark = if is_of_c {
         0
     } else {
@@ -501,8 +624,7 @@ pub extern "C" fn add_python_frame(at: u64, index: u64) -> u64 {
         walk.set(offset_of!(Walk, ends), stack_ends::DAMAGED.into());
         return 0;
     }
-    // SAFETY: as above.
-    unsafe { frame.write_volatile(mark) };
-    walk.set(offset_of!(Walk, count), index + 1);
+    walk.set(to, mark);
+    walk.set(offset_of!(Walk, count), index as u64 + 1);
     previous
 }

@@ -503,6 +503,7 @@ impl Parameters<'_> {
             .map_max_entries("PYTHON", of_python(MOST_PYTHON_PROCESSES))
             .map_max_entries("PYTHON_THREADS", of_python(MOST_PYTHON_THREADS))
             .map_max_entries("PYTHON_TOLD", of_python(PYTHON_CODES))
+            .map_max_entries("PYTHON_NAMES", of_python(PYTHON_CODES))
             .map_max_entries("BLOCKED_PYTHON", blocked_python)
             .map_max_entries("CONTEXT_PLACES", of_contexts(CONTEXT_PROCESSES))
             .map_max_entries("CONTEXTS", of_contexts(CONTEXT_SLOTS))

@@ -347,7 +347,12 @@ impl Watch {
             interpreter.process.number = known.interpreter.process.number;
             let mut ended = self.ended.iter();
             let has_ended = ended.any(|(_, of, ended)| *of == pid && ended.told == known.told);
-            interpreter.process == known.interpreter.process && !has_ended
+            // More may be known of it by now.
+            let there = PythonProcess {
+                interned: known.interpreter.process.interned,
+                ..interpreter.process
+            };
+            there == known.interpreter.process && !has_ended
         });
         if !is_known {
             self.last_number = self.last_number.checked_add(1).unwrap_or(1);

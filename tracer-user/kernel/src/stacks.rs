@@ -300,10 +300,12 @@ fn from_trace_point(
 /// it yet.
 fn decode(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<u8>)> {
     use tracer_common::kernel::USUAL_FRAMES;
-    if untrusted.len() == size_of::<StackRecord<USUAL_FRAMES>>() {
-        decode_as::<USUAL_FRAMES>(untrusted)
-    } else {
-        decode_as::<MOST_FRAMES>(untrusted)
+    const NONE: usize = size_of::<StackRecord<0>>();
+    const USUAL: usize = size_of::<StackRecord<USUAL_FRAMES>>();
+    match untrusted.len() {
+        NONE => decode_as::<0>(untrusted),
+        USUAL => decode_as::<USUAL_FRAMES>(untrusted),
+        _ => decode_as::<MOST_FRAMES>(untrusted),
     }
 }
 
@@ -567,6 +569,13 @@ mod tests {
         for length in 0..record.len() {
             assert!(decode(&record[..length]).is_none());
         }
+        // One without any.
+        let none = size_of::<StackRecord<0>>();
+        record[44..52].fill(0);
+        let (_, _, data) = decode(&record[..none]).unwrap();
+        assert_eq!(RecordedStack::parse(&data).unwrap().user().count(), 0);
+        record[44] = 8;
+        assert!(decode(&record[..none]).is_none());
         let _ = RecordHeader::new_zeroed();
     }
 }

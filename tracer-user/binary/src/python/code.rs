@@ -75,16 +75,12 @@ impl PythonCode {
     pub fn line(&self, frame: &PythonFrame) -> Option<i32> {
         let at = if self.instructions == u32::from(NO_FIELD) {
             // `f_lasti`, an `int`.
-            #[expect(clippy::cast_possible_truncation, reason = "its lower half")]
-            let lower = frame.instruction as u32;
-            i64::from(lower.cast_signed())
+            i64::from(frame.instruction.cast_signed())
         } else {
-            let begin = frame.code.wrapping_add(u64::from(self.instructions));
-            let bytes = frame.instruction.wrapping_sub(begin).cast_signed();
+            let bytes = i64::from(frame.instruction) - i64::from(self.instructions);
             bytes.div_euclid(2)
         };
-        let is_sane = at < i64::from(i32::MAX);
-        is_sane.then(|| line(self.minor, self.first_line, &self.lines, at))?
+        line(self.minor, self.first_line, &self.lines, at)
     }
 }
 

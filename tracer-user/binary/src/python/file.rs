@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::FileExt as _;
 
-use object::{Object as _, ObjectSymbol};
+use object::{Object as _, ObjectSymbol, SymbolKind};
 use tracer_common::kernel::{PythonLayout, PythonProcess};
 use zerocopy::FromZeros as _;
 
@@ -12,6 +12,9 @@ use crate::stacks::Mapping;
 
 /// The function that runs functions of Python, and the part of it that the compiler has put apart.
 const RUNS: &str = "_PyEval_EvalFrameDefault";
+
+/// The variable that has the address of the dictionary of interned texts.
+const INTERNED: &str = "interned";
 
 /// Symbols that are looked at.
 const MOST_SYMBOLS: usize = 1 << 20;
@@ -54,6 +57,7 @@ struct Found {
     code_type: u64,
     text_type: u64,
     version: Option<u64>,
+    interned: Vec<u64>,
     runs: Vec<(u64, u64)>,
 }
 
@@ -129,6 +133,10 @@ impl PythonFile {
                 runtime: moved(self.process.runtime),
                 code_type: moved(self.process.code_type),
                 text_type: moved(self.process.text_type),
+                interned: match self.process.interned {
+                    0 => 0,
+                    address => moved(address),
+                },
                 ..self.process
             },
             runs: self
@@ -139,12 +147,16 @@ impl PythonFile {
         })
     }
 
-    /// Adds the part of the function that runs functions of Python that the compiler has put apart,
-    /// which is not exported.
+    /// Adds what is not exported, and may not be there: the part of the function that runs
+    /// functions of Python that the compiler has put apart, and where the interned texts are.
     pub fn add_parts(&mut self, binary: &Binary) {
         let all = binary.read(|parsed| symbols(parsed.symbols()));
-        let of_all = all.map(|found| found.runs).unwrap_or_default();
-        self.runs.extend(of_all);
+        let of_all = all.unwrap_or_default();
+        self.runs.extend(of_all.runs);
+        // Later versions say by a number what a function is.
+        if let ([interned], 8..=11) = (&of_all.interned[..], self.process.minor) {
+            self.process.interned = *interned;
+        }
         self.runs.sort_unstable();
         self.runs.dedup();
     }
@@ -178,6 +190,9 @@ fn symbols<'a>(all: impl Iterator<Item = impl ObjectSymbol<'a>>) -> Found {
             "PyCode_Type" => found.code_type = address,
             "PyUnicode_Type" => found.text_type = address,
             "Py_Version" => found.version = Some(address),
+            INTERNED if symbol.size() != 0 && symbol.kind() == SymbolKind::Data => {
+                found.interned.push(address);
+            }
             name if name.starts_with(RUNS) && symbol.size() > 0 => {
                 found
                     .runs

@@ -7,6 +7,10 @@ use tracer_common::kernel::{NO_FIELD, PythonLayout};
 /// Layout of a version: 3.11 is 11.
 type Row = (u32, PythonLayout);
 
+/// Last word of a function of those that every version begins with: how many arguments it has, and
+/// its flags.
+const NUMBERS_END: u16 = 40;
+
 const OBJECT_FRAMES: PythonLayout = PythonLayout {
     interpreters: 32,
     interpreter_next: 0,
@@ -34,7 +38,8 @@ const OBJECT_FRAMES: PythonLayout = PythonLayout {
     code_instructions: NO_FIELD,
     code_version: NO_FIELD,
     thread_c_frame: NO_FIELD,
-    reserved: [0; 2],
+    frame_bytes: 0,
+    code_bytes: 0,
 };
 
 const OF_3_11: PythonLayout = PythonLayout {
@@ -150,7 +155,38 @@ const OF_3_14: [Published; 20] = [
 #[must_use]
 pub fn layout_of(minor: u32) -> Option<PythonLayout> {
     let row = LAYOUTS.iter().find(|(of, _)| *of == minor);
-    row.map(|(_, layout)| *layout)
+    row.map(|(_, layout)| with_sizes(*layout))
+}
+
+/// Returns a layout with how much is read of a frame and of a function: up to the end of the last
+/// field.
+fn with_sizes(layout: PythonLayout) -> PythonLayout {
+    let end = |fields: &[u16], bytes: u16| {
+        let there = fields.iter().filter(|field| **field != NO_FIELD);
+        there.map(|field| field.saturating_add(bytes)).max()
+    };
+    let frame = [
+        layout.frame_previous,
+        layout.frame_code,
+        layout.frame_instruction,
+    ];
+    let code = [
+        NUMBERS_END,
+        layout.code_file,
+        layout.code_name,
+        layout.code_lines,
+    ];
+    let halves = [layout.code_first_line, layout.code_version];
+    // Read as the half of a word that it is in.
+    let owner = match layout.frame_owner {
+        NO_FIELD => NO_FIELD,
+        owner => owner & !3,
+    };
+    PythonLayout {
+        frame_bytes: end(&frame, 8).max(end(&[owner], 4)).unwrap_or(0),
+        code_bytes: end(&code, 8).max(end(&halves, 4)).unwrap_or(0),
+        ..layout
+    }
 }
 
 /// Returns version and layout that an interpreter publishes; `None` where it publishes none, or one
@@ -185,12 +221,22 @@ pub(super) fn published(untrusted: &[u8]) -> Option<Row> {
         layout.code_version = NO_FIELD;
     }
     // Right before `next`.
-    (layout.thread_next >= 8).then_some((minor, layout))
+    (layout.thread_next >= 8).then_some((minor, with_sizes(layout)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_read_of_frames_and_functions_ends_with_their_last_field() {
+        let sizes = |minor| {
+            let layout = layout_of(minor).unwrap();
+            (layout.frame_bytes, layout.code_bytes)
+        };
+        let expected = [(112, 128), (104, 128), (72, 144), (72, 144)];
+        assert_eq!([8, 10, 11, 12].map(sizes), expected);
+    }
 
     #[test]
     fn what_is_published_is_read_where_it_is_known() {
