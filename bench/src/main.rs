@@ -31,7 +31,7 @@ use clap::Parser;
 use results::Results;
 use workbench::Workbench;
 use xtask::tasks::{dist, setup};
-use xtask::{packages, privilege, tracefs, workspace};
+use xtask::{interpreters, packages, privilege, tracefs, workspace};
 
 /// Measures the project beside the tools that people use today.
 #[derive(Parser)]
@@ -48,7 +48,8 @@ struct Args {
     /// Rounds of each question, instead of seven, or five of a quick run
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..))]
     rounds: Option<u8>,
-    /// Install the peers from the system's packages, and measure nothing
+    /// Install the peers from the system's packages, and the newest interpreter of Python that is
+    /// known, and measure nothing
     #[arg(long)]
     setup: bool,
     /// Write docs/performance.md anew from the last results, and measure nothing
@@ -76,7 +77,8 @@ fn main() -> ExitCode {
 /// only to `target/bench/`, so that it does not replace better figures.
 fn run(args: &Args) -> anyhow::Result<()> {
     if args.setup {
-        return packages::install_missing(packages::TO_BENCHMARK);
+        packages::install_missing(packages::TO_BENCHMARK)?;
+        return interpreters::install_newest();
     }
     let latest = workspace::root().join("bench/results/latest.json");
     if args.document {
