@@ -412,3 +412,137 @@ fn faults_signals_wakers_and_tracepoints_have_functions_too() {
     let unknown = wakers.iter().find(|own| !said.contains(own));
     assert_eq!(unknown, None);
 }
+
+/// Programs that make a system call in functions whose names are mangled: templates and generic
+/// functions, methods, closures.
+const OF_CPP: &str = "
+#include <string>
+#include <unistd.h>
+#include <vector>
+namespace N {
+template <class T> struct B { long go(T of) { return getppid() + of; } };
+struct Each {
+    long operator()(const std::vector<std::string> &of) const { return B<long>().go(of.size()); }
+};
+}
+long f(int of) { return N::Each()(std::vector<std::string>(of)) + 1; }
+long f(const char *of) { return N::B<unsigned char>().go(of[0]) + f(2); }
+int main() {
+    auto asks = [](const char *of) { return f(of) + 1; };
+    return asks(\"a\") < 0;
+}
+";
+const OF_RUST: &str = "
+extern \"C\" { fn getppid() -> i32; }
+mod shop {
+    pub struct Basket<T>(pub T);
+    pub trait Add { fn add(&self) -> i32; }
+    impl<T> Add for Basket<T> { fn add(&self) -> i32 { asks(&self.0) + 1 } }
+    fn asks<T>(_of: &T) -> i32 { unsafe { super::getppid() + 1 } }
+}
+use shop::Add as _;
+fn main() {
+    let each = |of: &i64| assert!(shop::Basket((*of, \"a\")).add() >= 0);
+    [1, 2].iter().for_each(each);
+}
+";
+
+/// Returns the functions of a program by their addresses, as `nm` names them.
+fn symbols(program: &Path) -> Vec<(u64, String)> {
+    let mut nm = Command::new("nm");
+    let all = command::text(nm.args(["-n", "--defined-only"]).arg(program)).unwrap();
+    let functions = all.lines().filter_map(|line| {
+        let mut words = line.splitn(3, ' ');
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        let is_function = words.next().is_some_and(|kind| "tTwWi".contains(kind));
+        is_function.then_some((address, words.next()?.to_owned()))
+    });
+    functions.collect()
+}
+
+/// Returns a name of Rust without what the compiler numbers crates by: `::h0123456789abcdef` at its
+/// end or, of the newer kind, `[0123456789abcdef]` behind each crate.
+fn without_crates_numbers(name: &str) -> String {
+    let is_number =
+        |word: &str| word.len() > 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let name = match name.rsplit_once("::h") {
+        Some((name, last)) if is_number(last) => name,
+        _ => name,
+    };
+    let mut parts = name.split('[');
+    let mut without = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(']') {
+            Some((number, rest)) if is_number(number) => without.push_str(rest),
+            _ => without.extend(["[", part]),
+        }
+    }
+    without
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn functions_of_cpp_and_rust_have_the_names_that_binutils_show() {
+    if missing_right().is_some() {
+        return;
+    }
+    const LEGACY: &[&str] = &["-Csymbol-mangling-version=legacy", "-Zunstable-options"];
+    let folder = tempfile::tempdir().unwrap();
+    let rust = |more: &'static [&'static str]| [&["-Crelocation-model=static"], more].concat();
+    let programs = [
+        (
+            "a.cc",
+            OF_CPP,
+            "g++",
+            vec!["-no-pie"],
+            "N::B<long>::go(long)",
+        ),
+        ("b.rs", OF_RUST, "rustc", rust(LEGACY), "shop::asks"),
+        (
+            "c.rs",
+            OF_RUST,
+            "rustc",
+            rust(&["-Csymbol-mangling-version=v0"]),
+            "c::shop::asks::<(i64, &str)>",
+        ),
+    ];
+    for (name, source, compiler, options, asks) in programs {
+        let (file, program) = (folder.path().join(name), folder.path().join("program"));
+        fs::write(&file, source).unwrap();
+        let mut compile = Command::new(compiler);
+        compile.args(options).arg("-o").arg(&program).arg(&file);
+        command::text(compile.env("RUSTC_BOOTSTRAP", "1")).unwrap();
+        let shown = folder.path().join("shown");
+        let mut ours = tool();
+        ours.args(["run", "--syscalls", "getppid", "--stack", "user"])
+            .args(["--unwind", "dwarf", "--events", "exec", "--format", "json"]);
+        ours.arg("-o").arg(&shown).arg("--").arg(&program);
+        command::text(&mut ours).unwrap();
+        let lines = fs::read_to_string(&shown).unwrap();
+        let calls = events(&lines, "linux_trace_syscall_enter");
+        assert_eq!(calls.len(), 2, "{name}: {lines}");
+        let symbols = symbols(&program);
+        let mut names = Vec::new();
+        for call in &calls {
+            let frames = call["stack"].as_array().unwrap().iter();
+            let own = frames.filter(|frame| frame["module"] == program.to_str().unwrap());
+            names.extend(own.map(|frame| {
+                // It is called right before.
+                let address = frame["ip"].as_u64().unwrap() - 1;
+                let behind = symbols.partition_point(|(start, _)| *start <= address);
+                let (_, mangled) = &symbols[behind - 1];
+                let theirs = command::text(Command::new("c++filt").arg(mangled)).unwrap();
+                let ours = frame["symbol"].as_str().unwrap().to_owned();
+                (ours, without_crates_numbers(theirs.trim()))
+            }));
+        }
+        for (ours, theirs) in &names {
+            assert_eq!(ours, theirs, "{name}");
+        }
+        assert!(
+            names.iter().any(|(ours, _)| ours.ends_with(asks)),
+            "{names:?}"
+        );
+        assert!(names.len() > 8, "{names:?}");
+    }
+}
