@@ -503,7 +503,7 @@ mod tests {
         let expected =
             "0 lost; complete, but for 7 switches and wake-ups that the kernel did not report";
         assert_eq!(line(0, 7), expected);
-        assert!(line(0, 1).contains("for 1 switch that"));
+        assert!(line(0, 1).contains("for 1 switch or wake-up that"));
         let expected = "5 lost: 5 late; and 7 switches and wake-ups that the kernel did not report";
         assert_eq!(line(5, 7), expected);
     }
