@@ -1,5 +1,5 @@
-//! CPU time that reading events takes from others: that of the tracer itself, less the time for
-//! which a CPU of the machine was idle.
+//! CPU time that reading events takes from others: that of the tracer itself, as far as no CPU of
+//! the machine was idle then.
 
 use std::fs;
 
@@ -11,19 +11,24 @@ const ASK_EVERY_NS: u64 = 500_000_000;
 /// Length of a tick of `/proc/stat`, in nanoseconds: a part of the kernel's interface.
 const TICK_NS: u64 = 10_000_000;
 
+/// CPUs of a machine that are looked at: of more, one is idle often enough.
+const MOST_CPUS: usize = 64;
+
 /// Cost of reading an event for those who would have had the CPU. What was long ago counts less.
 #[derive(Debug, Default)]
 pub struct OwnCost {
     asked_ns: u64,
     last: Use,
-    lately: Use,
+    /// CPU time that others would have had, in nanoseconds, and events that were read for it.
+    lately: (u64, u64),
 }
 
-/// CPU times, in nanoseconds, and events, since some moment.
-#[derive(Clone, Copy, Debug, Default)]
+/// Sums since some moment, times in nanoseconds.
+#[derive(Clone, Debug, Default)]
 struct Use {
     own_ns: u64,
-    idle_ns: u64,
+    /// Of each CPU.
+    idle_ns: Vec<u64>,
     events: u64,
 }
 
@@ -33,22 +38,25 @@ impl OwnCost {
         Self {
             asked_ns: now_ns,
             last: Use::now(0).unwrap_or_default(),
-            lately: Use::default(),
+            lately: (0, 0),
         }
     }
 
     /// Returns the cost of reading one event, in nanoseconds, where so many were read since the
-    /// beginning: 0 where CPUs were idle for as long as the tracer had one, or where this is not
-    /// known.
+    /// beginning: 0 where a CPU was idle, or where this is not known.
     pub fn of_event(&mut self, now_ns: u64, events: u64) -> u64 {
-        if now_ns.saturating_sub(self.asked_ns) >= ASK_EVERY_NS {
+        let elapsed = now_ns.saturating_sub(self.asked_ns);
+        if elapsed >= ASK_EVERY_NS {
             self.asked_ns = now_ns;
             if let Some(now) = Use::now(events) {
-                self.lately = self.lately.half().plus(now.since(self.last));
+                let (taken, read) = &mut self.lately;
+                *taken = (*taken / 2).saturating_add(now.taken_since(&self.last, elapsed));
+                *read = (*read / 2).saturating_add(events.saturating_sub(self.last.events));
                 self.last = now;
             }
         }
-        self.lately.of_event()
+        let (taken, read) = self.lately;
+        taken.checked_div(read).unwrap_or(0)
     }
 }
 
@@ -62,33 +70,25 @@ impl Use {
         })
     }
 
-    fn since(self, before: Self) -> Self {
-        Self {
-            own_ns: self.own_ns.saturating_sub(before.own_ns),
-            idle_ns: self.idle_ns.saturating_sub(before.idle_ns),
-            events: self.events.saturating_sub(before.events),
+    /// Returns the CPU time of this process since then, as far as others would have had it: by the
+    /// chance that all CPUs were busy with them at a moment. The tracer runs where others do least.
+    fn taken_since(&self, before: &Self, elapsed_ns: u64) -> u64 {
+        let own = self.own_ns.saturating_sub(before.own_ns);
+        if self.idle_ns.len() != before.idle_ns.len() {
+            return 0;
         }
-    }
-
-    fn half(self) -> Self {
-        Self {
-            own_ns: self.own_ns / 2,
-            idle_ns: self.idle_ns / 2,
-            events: self.events / 2,
+        let idle = self.idle_ns.iter().zip(&before.idle_ns);
+        let busy = idle.map(|(now, then)| elapsed_ns.saturating_sub(now.saturating_sub(*then)));
+        let mut busy: Vec<u64> = busy.collect();
+        busy.sort_unstable();
+        if let Some(least) = busy.first_mut() {
+            *least = least.saturating_sub(own);
         }
-    }
-
-    fn plus(self, more: Self) -> Self {
-        Self {
-            own_ns: self.own_ns.saturating_add(more.own_ns),
-            idle_ns: self.idle_ns.saturating_add(more.idle_ns),
-            events: self.events.saturating_add(more.events),
-        }
-    }
-
-    fn of_event(self) -> u64 {
-        let taken = self.own_ns.saturating_sub(self.idle_ns);
-        taken.checked_div(self.events).unwrap_or(0)
+        let part = |taken: u64, busy: &u64| {
+            let taken = u128::from(taken) * u128::from(*busy) / u128::from(elapsed_ns.max(1));
+            u64::try_from(taken).unwrap_or(u64::MAX)
+        };
+        busy.iter().fold(own, part)
     }
 }
 
@@ -104,40 +104,54 @@ fn own_ns() -> Option<u64> {
     (failed == 0).then(|| seconds.saturating_mul(1_000_000_000).saturating_add(ns))
 }
 
-/// Returns how long all CPUs together were idle, by the text of `/proc/stat`.
-fn idle_ns(untrusted: &str) -> Option<u64> {
-    let line = untrusted.lines().next()?.strip_prefix("cpu ")?;
-    let mut fields = line.split_whitespace().skip(3);
-    let mut next = || fields.next()?.parse::<u64>().ok();
-    // While a disk is waited for, too.
-    Some(next()?.saturating_add(next()?).saturating_mul(TICK_NS))
+/// Returns how long each CPU was idle, by the text of `/proc/stat`.
+fn idle_ns(untrusted: &str) -> Option<Vec<u64>> {
+    let lines = untrusted.lines().skip(1);
+    let of_cpus = lines.take_while(|line| line.starts_with("cpu"));
+    let idle = of_cpus.take(MOST_CPUS).map(|line| {
+        let mut fields = line.split_whitespace().skip(4);
+        let mut next = || fields.next()?.parse::<u64>().ok();
+        // While a disk is waited for, too.
+        Some(next()?.saturating_add(next()?).saturating_mul(TICK_NS))
+    });
+    let idle: Vec<u64> = idle.collect::<Option<_>>()?;
+    (!idle.is_empty()).then_some(idle)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SECOND: u64 = 1_000_000_000;
+
+    fn idle_after_a_second(own_ns: u64, idle_ns: &[u64]) -> Use {
+        Use {
+            own_ns,
+            idle_ns: idle_ns.to_vec(),
+            events: 0,
+        }
+    }
+
     #[test]
     fn only_time_that_no_idle_cpu_had_costs_others() {
-        let busy = Use {
-            own_ns: 500_000,
-            idle_ns: 100_000,
-            events: 400,
-        };
-        assert_eq!(busy.of_event(), 1000);
-        let idle = Use {
-            idle_ns: 900_000,
-            ..busy
-        };
-        assert_eq!(idle.of_event(), 0);
-        assert_eq!(Use::default().of_event(), 0);
+        let before = idle_after_a_second(0, &[0, 0]);
+        let taken =
+            |own, idle: [u64; 2]| idle_after_a_second(own, &idle).taken_since(&before, SECOND);
+        // The other CPU has nothing but the tracer.
+        assert_eq!(taken(300_000_000, [0, 700_000_000]), 0);
+        // Both are busy all the time, one of them for a part of it with the tracer.
+        assert_eq!(taken(200_000_000, [0, 0]), 160_000_000);
+        assert_eq!(taken(200_000_000, [0, 400_000_000]), 80_000_000);
+        // A CPU came or went: nothing is known.
+        let three = idle_after_a_second(200_000_000, &[0, 0, 0]);
+        assert_eq!(three.taken_since(&before, SECOND), 0);
     }
 
     #[test]
     fn idle_time_is_read_from_the_kernels_text() {
-        let text = "cpu  10 20 30 400 5 0 7 0 0 0\ncpu0 1 2 3 4 5\n";
-        assert_eq!(idle_ns(text), Some(4_050_000_000));
-        for damaged in ["", "cpu", "cpu  1 2 3", "cpu  1 2 3 x 5", "intr 5"] {
+        let text = "cpu  10 20 30 400 5 0 7 0 0 0\ncpu0 1 2 3 4 5\ncpu1 1 2 3 7 0 1\nintr 5\n";
+        assert_eq!(idle_ns(text), Some(vec![90_000_000, 70_000_000]));
+        for damaged in ["", "cpu", "cpu  1 2 3 4 5\ncpu0 1 2 3 x 5", "cpu 1\nintr 5"] {
             assert_eq!(idle_ns(damaged), None, "{damaged}");
         }
     }
@@ -148,9 +162,9 @@ mod tests {
         let before = own_ns().unwrap();
         while own_ns().unwrap() - before < 20_000_000 {}
         // No CPU was idle since, as far as it knows.
-        cost.last.idle_ns = u64::MAX;
+        cost.last.idle_ns.fill(u64::MAX);
         let each = cost.of_event(ASK_EVERY_NS, 1000);
-        assert!(each >= 20_000, "{each}");
+        assert!(each >= 10_000, "{each}");
         assert_eq!(cost.of_event(ASK_EVERY_NS + 1, 2000), each);
     }
 }
