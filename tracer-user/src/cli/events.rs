@@ -102,8 +102,8 @@ WITH IT            COST      FOR EACH EVENT THAT HAS ONE
                              system call 0.3 µs; of a user event (--stack-for user) 2 µs
   --unwind dwarf   heavy     0.5 to 3 µs instead, of a system call; dwarf,2K: 0.4 µs
   --stack kernel   heavy     1.7 µs
-  --stack python   heavy     0.6 µs, and 0.05 µs for each function of Python 3.12 and later, so
-                             1.6 µs for 20 of them; before 3.12 0.1 µs for each, so 2.6 µs
+  --stack python   heavy     0.6 µs, and 0.07 µs for each function of Python 3.12 and later, so
+                             2 µs for 20 of them; before 3.12 0.12 µs for each, so 3 µs
   --string-size    heavy     0.2 µs for a text that a call is given; 0 reads none
 ";
 
