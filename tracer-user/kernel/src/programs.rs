@@ -261,6 +261,19 @@ fn attach_raw(
     Ok(program.fd()?.try_clone()?)
 }
 
+/// Takes the program at a tracepoint away, which has both of these names: as its kind is.
+#[cfg(test)]
+pub(crate) fn unload(ebpf: &mut aya::Ebpf, names: [&str; 2]) {
+    use aya::programs::Program;
+    for name in names {
+        let _is_the_other_kind = match ebpf.program_mut(name) {
+            Some(Program::BtfTracePoint(program)) => program.unload(),
+            Some(Program::RawTracePoint(program)) => program.unload(),
+            _ => unreachable!("{name} is no program at a tracepoint"),
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use aya::programs::{ProgramType, TracePoint, UProbe};

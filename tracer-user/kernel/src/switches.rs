@@ -70,8 +70,6 @@ impl Switches {
 mod tests {
     use std::time::Duration;
 
-    use aya::Ebpf;
-    use aya::programs::Program;
     use tracer_common::kernel::{WakeupData, traced, waker_context, wanted};
     use tracer_engine::event::{MonotonicNs, Truncation};
     use zerocopy::{FromZeros, IntoBytes};
@@ -80,6 +78,7 @@ mod tests {
     use crate::decode::decode;
     use crate::loading::Plan;
     use crate::options::KernelOptions;
+    use crate::programs::unload;
     use crate::requirements;
     use crate::rings::Rings;
     use crate::traced::TracedMap;
@@ -195,17 +194,6 @@ mod tests {
         rings.look_at_ends();
         rings.drain(|record| decode(record, &mut take).unwrap());
         naps
-    }
-
-    /// Takes a program away.
-    fn unload(ebpf: &mut Ebpf, names: [&str; 2]) {
-        for name in names {
-            let _is_the_other_kind = match ebpf.program_mut(name).unwrap() {
-                Program::BtfTracePoint(program) => program.unload(),
-                Program::RawTracePoint(program) => program.unload(),
-                _ => unreachable!(),
-            };
-        }
     }
 
     #[test]

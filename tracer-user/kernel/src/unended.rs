@@ -130,13 +130,13 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::Ordering;
 
-    use aya::programs::Program;
     use tracer_common::event_type::EventTypeId;
     use tracer_common::kernel::{traced, wanted};
 
     use super::*;
     use crate::loading::{Maps, Plan};
     use crate::options::KernelOptions;
+    use crate::programs::unload;
     use crate::requirements;
     use crate::traced::TracedMap;
 
@@ -168,17 +168,6 @@ mod tests {
     fn missing(maps: &Maps, requests: &UnendedRequests) -> u64 {
         let reused = maps.untold_ends.word(0).unwrap().load(Ordering::Relaxed);
         reused + requests.count()
-    }
-
-    /// Takes the program of ends away.
-    fn detach(ebpf: &mut Ebpf) {
-        for name in ["block_rq_complete", "block_rq_complete_raw"] {
-            let _is_the_other_kind = match ebpf.program_mut(name).unwrap() {
-                Program::BtfTracePoint(program) => program.unload(),
-                Program::RawTracePoint(program) => program.unload(),
-                _ => unreachable!(),
-            };
-        }
     }
 
     #[test]
@@ -228,7 +217,7 @@ mod tests {
         });
         // The machine's own kernel misses some, on a virtual machine up to one in twenty.
         let before = missing(&maps, &requests);
-        detach(&mut ebpf);
+        unload(&mut ebpf, ["block_rq_complete", "block_rq_complete_raw"]);
         read_directly(&path, BLOCKS);
         let after = missing(&maps, &requests);
         assert_eq!(after - before, u64::try_from(BLOCKS).unwrap(), "{before}");
