@@ -104,7 +104,7 @@ mod tests {
     fn collect_absences(story: &Story, tid: i32) -> Absences {
         let mut absences = Absences::default();
         let found = story.history.intervals_since(thread(tid), MonotonicNs(0));
-        let mut found: Vec<Interval> = found.copied().collect();
+        let mut found: Vec<Interval> = found.collect();
         found.sort_by_key(|interval| interval.from);
         for interval in found {
             absences.add(&Finding::Interval(interval));

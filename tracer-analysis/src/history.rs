@@ -6,6 +6,7 @@ use foldhash::fast::RandomState;
 use tracer_engine::event::MonotonicNs;
 
 use crate::gaps::CpuGap;
+use crate::held::{Held, Queue, Shapes};
 use crate::interrupts::InterruptRun;
 use crate::state::{Interval, IntervalEnd, State, Task, Thread};
 use crate::thread_states::{Birth, CpuTaken, Finding, ThreadStates};
@@ -24,7 +25,7 @@ const PRUNE_EVERY: usize = 4096;
 struct Track {
     pid: i32,
     born: Option<Birth>,
-    intervals: VecDeque<Interval>,
+    intervals: Queue<Held>,
     /// Moments of page faults.
     faults: VecDeque<MonotonicNs>,
     /// Gaps of the CPU that it had.
@@ -36,9 +37,9 @@ impl Track {
         self.intervals.len() + self.faults.len() + self.gaps.len()
     }
 
-    fn since(&self, from: MonotonicNs) -> impl Iterator<Item = &Interval> {
-        let first = self.intervals.partition_point(|one| one.to <= from);
-        self.intervals.range(first..)
+    fn since(&self, from: MonotonicNs) -> impl Iterator<Item = &Held> {
+        let first = self.intervals.partition_point(|one| one.to() <= from);
+        self.intervals.since(first)
     }
 }
 
@@ -61,8 +62,9 @@ pub struct Had {
 #[derive(Debug)]
 pub struct History {
     tracks: HashMap<i32, Track, RandomState>,
+    shapes: Shapes,
     /// Threads that had each CPU, and since when: at least the last one.
-    cpus: HashMap<u32, VecDeque<Had>, RandomState>,
+    cpus: HashMap<u32, Queue<Had>, RandomState>,
     /// Interrupts of each CPU, of which none lies within another one.
     interrupts: HashMap<u32, VecDeque<InterruptRun>, RandomState>,
     /// `None`: nothing is held.
@@ -77,6 +79,7 @@ impl Default for History {
     fn default() -> Self {
         Self {
             tracks: HashMap::default(),
+            shapes: Shapes::default(),
             cpus: HashMap::default(),
             interrupts: HashMap::default(),
             from: None,
@@ -108,10 +111,11 @@ impl History {
         };
         match found {
             Finding::Interval(interval) if interval.to > from => {
-                let track = self.track(interval.thread);
-                track.intervals.push_back(*interval);
-                self.held += 1;
-                self.since_prune += 1;
+                if let Some(held) = self.shapes.hold(interval) {
+                    self.track(interval.thread).intervals.push(held);
+                    self.held += 1;
+                    self.since_prune += 1;
+                }
             }
             Finding::Birth(birth) => {
                 let track = self.track(birth.thread);
@@ -237,7 +241,7 @@ impl History {
             return;
         }
         let of_cpu = self.cpus.entry(taken.cpu).or_default();
-        match of_cpu.back_mut() {
+        match of_cpu.last_mut() {
             // A switch is two events, of which one knows the name.
             Some(last) if last.since == taken.at && last.by.thread == taken.by.thread => {
                 if last.by.comm == Task::default().comm {
@@ -251,7 +255,7 @@ impl History {
         if self.from.is_none() {
             of_cpu.clear();
         }
-        of_cpu.push_back(Had {
+        of_cpu.push(Had {
             since: taken.at,
             by: taken.by,
             is_seen: taken.is_own,
@@ -292,9 +296,10 @@ impl History {
     fn prune(&mut self) {
         let Some(from) = self.from else {
             self.tracks.clear();
+            self.shapes = Shapes::default();
             self.interrupts.clear();
             for of_cpu in self.cpus.values_mut() {
-                of_cpu.drain(..of_cpu.len().saturating_sub(1));
+                of_cpu.drop_first(of_cpu.len().saturating_sub(1));
             }
             (self.held, self.since_prune) = (self.cpus.len(), 0);
             return;
@@ -306,8 +311,8 @@ impl History {
     fn drop_before(&mut self, from: MonotonicNs) {
         let mut held = 0;
         self.tracks.retain(|_, track| {
-            let old = track.intervals.partition_point(|one| one.to <= from);
-            track.intervals.drain(..old);
+            let old = track.intervals.partition_point(|one| one.to() <= from);
+            track.intervals.drop_first(old);
             track.born = track.born.filter(|birth| birth.at > from);
             let old = track.faults.partition_point(|at| *at < from);
             track.faults.drain(..old);
@@ -324,10 +329,14 @@ impl History {
         });
         for of_cpu in self.cpus.values_mut() {
             let old = of_cpu.partition_point(|one| one.since <= from);
-            of_cpu.drain(..old.saturating_sub(1));
+            of_cpu.drop_first(old.saturating_sub(1));
             held += of_cpu.len();
         }
         self.held = held;
+        if self.shapes.are_many(held) {
+            let all = self.tracks.values_mut().map(|track| &mut track.intervals);
+            self.shapes.drop_unused(all);
+        }
     }
 
     /// Gives up the older half of the time.
@@ -336,7 +345,7 @@ impl History {
             let middle = track.intervals.get(track.intervals.len() / 2);
             let of_faults = track.faults.get(track.faults.len() / 2);
             [
-                middle.map(|middle| (track.intervals.len(), middle.to)),
+                middle.map(|middle| (track.intervals.len(), middle.to())),
                 of_faults.map(|middle| (track.faults.len(), *middle)),
             ]
         });
@@ -374,10 +383,11 @@ impl History {
         if track.pid != thread.pid {
             return None;
         }
-        let after = track.intervals.partition_point(|one| one.from < until);
-        let interval = track.intervals.get(after.checked_sub(1)?)?;
+        let after = track.intervals.partition_point(|one| one.from() < until);
+        let held = track.intervals.get(after.checked_sub(1)?)?;
+        let interval = self.shapes.interval(thread, held)?;
         if interval.to >= until {
-            return Some(*interval);
+            return Some(interval);
         }
         // There is more of it, but not this.
         Some(Interval {
@@ -386,7 +396,7 @@ impl History {
             to: until,
             end: IntervalEnd::Unsaid,
             waits_since: interval.to,
-            ..*interval
+            ..interval
         })
     }
 
@@ -396,10 +406,11 @@ impl History {
         &self,
         thread: Thread,
         from: MonotonicNs,
-    ) -> impl Iterator<Item = &Interval> {
+    ) -> impl Iterator<Item = Interval> {
         let track = self.tracks.get(&thread.tid);
         let track = track.filter(|track| track.pid == thread.pid);
-        track.into_iter().flat_map(move |track| track.since(from))
+        let held = track.into_iter().flat_map(move |track| track.since(from));
+        held.filter_map(move |held| self.shapes.interval(thread, held))
     }
 
     /// Returns the moment before which nothing is known, as it was too much to hold.

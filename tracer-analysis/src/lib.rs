@@ -38,6 +38,7 @@ mod cpus;
 mod durations;
 mod faults;
 mod gaps;
+mod held;
 mod history;
 mod interrupts;
 pub mod layouts;

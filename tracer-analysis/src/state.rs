@@ -345,7 +345,7 @@ impl Waker {
 }
 
 /// How a thread comes out of a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntervalEnd {
     /// It has not: the trace ends, or has not come further.
     Open,

@@ -168,7 +168,7 @@ impl Model {
         let start = self.start();
         let from = MonotonicNs(self.now.0.saturating_sub(ns));
         let current = self.current(thread);
-        let before = self.paths.history().intervals_since(thread, from).copied();
+        let before = self.paths.history().intervals_since(thread, from);
         Some(Opened {
             thread,
             name: harmless(self.paths.names().get(thread)),
@@ -226,7 +226,7 @@ impl Model {
             // By thread: there are many intervals, and looking each thread up takes long.
             let before = history.intervals_since(*thread, from);
             for interval in before.take_while(|interval| interval.from < until) {
-                sum.add(interval, from);
+                sum.add(&interval, from);
             }
             if let Some(current) = states.and_then(|states| states.current(*thread, until)) {
                 sum.add(&current, from);
