@@ -57,8 +57,12 @@ struct Args {
     document: bool,
     /// Keep the results of a quick run in the repository too, or those of a filtered one instead of
     /// the same questions' there
-    #[arg(long)]
+    #[arg(long, conflicts_with = "beside")]
     keep: bool,
+    /// Have another build of tracer-user take part in the questions about switches and calls: this
+    /// one may cost 2 % more at most
+    #[arg(long, value_name = "FILE")]
+    beside: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -92,7 +96,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
     setup::for_c_programs()?;
     dist::run()?;
     let results = measure(args)?;
-    let is_whole = args.filters.is_empty() && !args.quick;
+    let is_whole = args.filters.is_empty() && !args.quick && args.beside.is_none();
     if is_whole || args.keep {
         let mut results = if args.filters.is_empty() {
             let mut all = results;
@@ -123,6 +127,7 @@ fn measure(args: &Args) -> anyhow::Result<Results> {
     if let Some(rounds) = args.rounds {
         bench.rounds = rounds.into();
     }
+    bench.beside.clone_from(&args.beside);
     let is_wanted = |name: &str| {
         let is_chosen =
             args.filters.is_empty() || args.filters.iter().any(|part| name.contains(part));

@@ -1,6 +1,7 @@
 //! Prerequisites of all questions: compiled programs, and the amount of work in a run.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -22,6 +23,8 @@ pub struct Workbench {
     pub has_uftrace: bool,
     /// Whether this build has trace logs.
     pub has_logs: bool,
+    /// Another build of the command line, which takes part.
+    pub beside: Option<PathBuf>,
 }
 
 impl Workbench {
@@ -50,6 +53,7 @@ impl Workbench {
             has_lttng,
             has_uftrace,
             has_logs,
+            beside: None,
         })
     }
 

@@ -19,8 +19,8 @@ use super::super::tools::{
     What,
 };
 use super::super::workbench::{Workbench, has};
-use super::add_tools;
 use super::programs::{inserting, rows_to_insert};
+use super::{add_tools, compare_builds, with_other_build};
 use crate::folder;
 use xtask::process;
 
@@ -61,6 +61,7 @@ pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     for log in [LOG, LOG_WITHOUT_TEXTS] {
         contest.goal(log, Goal::PartOf("ftrace", 1.0));
     }
+    compare_builds(&mut contest, bench, LOG);
     Ok(contest)
 }
 
@@ -128,6 +129,7 @@ pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
         ],
     );
     contest.goal(LOG, Goal::PartOf(EMPTY, MOST_UNTRACED));
+    compare_builds(&mut contest, bench, LOG);
     Ok(contest)
 }
 
@@ -182,6 +184,7 @@ fn one_call<'a>(
     tools: Vec<Box<dyn Tool>>,
 ) -> Contest<'a> {
     let mut contest = Contest::new(question, Unit::Ns);
+    let tools = with_other_build(bench, What::Calls, tools);
     add_tools(&mut contest, tools, move |tool| {
         let mut program = programs::command("getppid", &[]);
         meanwhile::attach(tool, &mut program, whom, bench.phase()).map(meanwhile::Costs::added)

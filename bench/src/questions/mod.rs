@@ -12,8 +12,8 @@ mod reading;
 mod switches;
 mod user_events;
 
-use super::contest::{Contest, Run};
-use super::tools::{COUNT, COUNT_WITHOUT_TIMES, EXPLAIN, Tool};
+use super::contest::{Contest, Goal, Run};
+use super::tools::{BESIDE, Beside, COUNT, COUNT_WITHOUT_TIMES, EXPLAIN, Tool, What};
 use super::workbench::{Workbench, has};
 
 /// Question that contestants answer in turn.
@@ -179,6 +179,25 @@ pub const ALL: &[Question] = &[
 const LIBRARY: &str = "libposixtrace";
 /// Our name for the command line in the report.
 const ATTACH: &str = "tracer-user attach";
+
+/// Greatest cost beside that of another build.
+const MOST_BESIDE: f64 = 1.02;
+
+/// Returns the tools, and another build of the command line where one takes part.
+fn with_other_build(bench: &Workbench, of: What, tools: Vec<Box<dyn Tool>>) -> Vec<Box<dyn Tool>> {
+    let other = bench
+        .beside
+        .clone()
+        .map(|program| -> Box<dyn Tool> { Box::new(Beside { program, of }) });
+    tools.into_iter().chain(other).collect()
+}
+
+/// Sets the goal beside the other build, where one takes part.
+fn compare_builds(contest: &mut Contest<'_>, bench: &Workbench, name: &'static str) {
+    if bench.beside.is_some() {
+        contest.goal(name, Goal::PartOf(BESIDE, MOST_BESIDE));
+    }
+}
 
 /// Reason why the log questions have no answer for this project.
 const NO_LOGS: &str = "libposixtrace: this build has no trace logs";

@@ -11,7 +11,7 @@ use super::super::tools::{
     run_traced,
 };
 use super::super::workbench::{Workbench, has};
-use super::{ATTACH, add_tools};
+use super::{ATTACH, add_tools, compare_builds, with_other_build};
 
 /// Compares tracers of the processes that switch.
 pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
@@ -26,6 +26,7 @@ pub fn traced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     );
     contest.goal(ATTACH, Goal::Below(250.0));
     contest.goal(ATTACH, Goal::PartOf("ftrace", 0.3));
+    compare_builds(&mut contest, bench, ATTACH);
     Ok(contest)
 }
 
@@ -45,6 +46,7 @@ pub fn untraced(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
     );
     contest.goal(ATTACH, Goal::Below(60.0));
     contest.goal(ATTACH, Goal::PartOf(EMPTY, 1.2));
+    compare_builds(&mut contest, bench, ATTACH);
     Ok(contest)
 }
 
@@ -72,6 +74,7 @@ fn contest<'a>(
     whom: Whom,
 ) -> Contest<'a> {
     let mut contest = Contest::new(question, Unit::Ns);
+    let tools = with_other_build(bench, What::Switches, tools);
     add_tools(&mut contest, tools, move |tool| {
         let mut program = programs::command("pingpong", &[]);
         meanwhile::attach(tool, &mut program, whom, bench.phase()).map(meanwhile::Costs::added)

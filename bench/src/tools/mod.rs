@@ -17,8 +17,8 @@ pub use bpftrace::Bpftrace;
 pub use floor::{EMPTY, Floor, READING_CLOCK};
 pub use ftrace::Ftrace;
 pub use ours::{
-    COUNT, COUNT_WITHOUT_TIMES, EXPLAIN, LOG, LOG_OF_RESULTS, LOG_WITHOUT_TEXTS, Ours,
-    OursCounting, OursExplain, OursIntoLog, OursWhy, attach_with,
+    BESIDE, Beside, COUNT, COUNT_WITHOUT_TIMES, EXPLAIN, LOG, LOG_OF_RESULTS, LOG_WITHOUT_TEXTS,
+    Ours, OursCounting, OursExplain, OursIntoLog, OursWhy, attach_with,
 };
 pub use paused::{Paused, Pinned, run_traced};
 pub use perf::{PerfSched, PerfTrace};

@@ -1,6 +1,6 @@
 //! `tracer-user attach`, from the distribution.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context as _;
@@ -84,6 +84,35 @@ pub const COUNT: &str = "tracer-user stat --count";
 
 /// Its name where it does not measure how long calls take.
 pub const COUNT_WITHOUT_TIMES: &str = "tracer-user stat --count --no-times";
+
+/// Name in the report of another build of the command line.
+pub const BESIDE: &str = "another tracer-user attach";
+
+/// Another build of our command line: switches as text, calls into a log.
+pub struct Beside {
+    /// Its file.
+    pub program: PathBuf,
+    /// Events that it records.
+    pub of: What,
+}
+
+impl Tool for Beside {
+    fn name(&self) -> String {
+        BESIDE.to_owned()
+    }
+
+    fn program(&self) -> &'static str {
+        "sh"
+    }
+
+    fn attach(&self, pids: &[u32]) -> anyhow::Result<Box<dyn Attached>> {
+        let (to, file): (&[&str], _) = match self.of {
+            What::Switches | What::Processes => (&["--output"], "beside.txt"),
+            What::Calls | What::Results => (&["--force", "--log"], "beside.log"),
+        };
+        attach_by(&self.program, self.of, pids, to, file)
+    }
+}
 
 /// Our command line, counting calls in the kernel and recording nothing.
 #[derive(Clone, Copy)]
@@ -221,13 +250,24 @@ pub fn attach_with(pid: u32, options: &[&str]) -> anyhow::Result<Background> {
 }
 
 fn attach(what: What, pids: &[u32], to: &[&str], file: &str) -> anyhow::Result<Box<dyn Attached>> {
+    let program = workspace::target("dist/bin/tracer-user");
+    attach_by(&program, what, pids, to, file)
+}
+
+fn attach_by(
+    program: &Path,
+    what: What,
+    pids: &[u32],
+    to: &[&str],
+    file: &str,
+) -> anyhow::Result<Box<dyn Attached>> {
     let calls: &[&str] = match what {
         What::Switches | What::Processes => &[],
         What::Calls => &["--syscalls", "all"],
         What::Results => &["--syscalls", "all", "--calls", "exit"],
     };
     let output = folder().join(file);
-    let mut command = Command::new(workspace::target("dist/bin/tracer-user"));
+    let mut command = Command::new(program);
     command.arg("attach").args(pids.iter().map(u32::to_string));
     command.args(["--events", what.events()]).args(calls);
     command.args(to).arg(&output);
