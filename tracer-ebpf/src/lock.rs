@@ -3,10 +3,12 @@
 //!
 //! A program of its own, which is attached before that of the switch and only where this is asked
 //! for. The thread that leaves is the running one, whose memory is at hand; what is not in memory
-//! is not waited for, and left out.
+//! is not waited for, and left out. So is what was read too late after the event's time, as where
+//! a virtual machine was stopped between both: other threads have the lock by then.
 
 use core::mem::MaybeUninit;
 
+use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 
 use tracer_common::event_type::EventTypeId;
@@ -29,6 +31,9 @@ at_tracepoint!("sched_switch": sched_switch_locks, sched_switch_locks_raw => swi
 
 /// `TASK_INTERRUPTIBLE`, as a thread waits for a futex.
 const INTERRUPTIBLE: u32 = 1;
+
+/// Longest time from the event's until its memory is read.
+const WITHIN_NS: u64 = 10_000;
 
 /// Bit of a call of the x32 kind.
 const X32: u32 = 1 << 30;
@@ -130,12 +135,34 @@ impl Wait {
             data.timed = u32::from(self.is_timed);
             data.own_tid = own_tid;
             let from = self.address.wrapping_sub(lock_memory::BEFORE);
-            let memory = (&raw mut data.memory).cast::<u8>();
-            data.parts = read_part(memory, from, 0)
-                | read_part(memory, from, 1)
-                | read_part(memory, from, 2);
+            let parts = read_memory(&raw mut data.memory, from);
+            // SAFETY: it only reads the clock.
+            let now = unsafe { bpf_ktime_get_ns() };
+            if now.wrapping_sub(record.header.time_ns) <= WITHIN_NS {
+                data.parts = parts;
+            } else {
+                data.memory = Memory::default();
+            }
         });
     }
+}
+
+/// Memory around a futex.
+type Memory = [u64; lock_memory::PARTS * lock_memory::PART / size_of::<u64>()];
+
+/// Reads the memory from an address on; the bits of its parts, without those that could not be
+/// read.
+#[inline(always)]
+fn read_memory(memory: *mut Memory, from: u64) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "48")]
+    const BYTES: u32 = size_of::<Memory>() as u32;
+    const ALL: u32 = (1 << lock_memory::PARTS) - 1;
+    let memory = memory.cast::<u8>();
+    // SAFETY: it is as long as that, and the helper checks the address.
+    if unsafe { bpf_probe_read_user(memory.cast(), BYTES, from as *const _) } == 0 {
+        return ALL;
+    }
+    read_part(memory, from, 0) | read_part(memory, from, 1) | read_part(memory, from, 2)
 }
 
 /// Reads a part of the memory; its bit, or 0 where it could not be read.

@@ -19,15 +19,16 @@ event_data! {
         /// 1: the wait ends by itself after a time.
         #[shown(Flag)]
         pub timed: u32,
-        /// Parts of the memory that could be read: a bit for each sixteen bytes.
+        /// Parts of the memory that could be read: a bit for each sixteen bytes. None where that
+        /// was too late.
         pub parts: u32,
         /// The thread in its own pid namespace, by whose numbers locks name their owners; 0 where
         /// that is not known.
         pub own_tid: u32,
         /// Zero.
         pub reserved: u32,
-        /// Memory of the program, from sixteen bytes before the word on. What could not be read is
-        /// zero. The layouts of C libraries say which type of lock it is, and which thread has it.
+        /// Memory of the program, from sixteen bytes before the word on. The other parts are zero.
+        /// The layouts of C libraries say which type of lock it is, and which thread has it.
         #[shown(LockType as "lock", LockOwner as "owner")]
         pub memory: [u64; 6],
     }

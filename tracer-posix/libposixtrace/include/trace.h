@@ -208,11 +208,12 @@ struct linux_trace_lock_wait {
     unsigned linux_operation;
     unsigned linux_value;            /* The value that the word was to have. */
     unsigned linux_timed;            /* 1: the wait ends by itself after a time. */
-    unsigned linux_parts;            /* Parts of the memory that could be read: a bit for each sixteen bytes. */
+    /* Parts of the memory that could be read: a bit for each sixteen bytes. None where that was too late. */
+    unsigned linux_parts;
     /* The thread in its own pid namespace, by whose numbers locks name their owners; 0 where that is not known. */
     unsigned linux_own_tid;
     unsigned linux_reserved;         /* Zero. */
-    /* Memory of the program, from sixteen bytes before the word on. What could not be read is zero. The layouts of C
+    /* Memory of the program, from sixteen bytes before the word on. The other parts are zero. The layouts of C
      * libraries say which type of lock it is, and which thread has it. */
     __linux_trace_u64 linux_memory[6];
 };
