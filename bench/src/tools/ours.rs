@@ -215,8 +215,8 @@ impl Tool for OursExplain {
         for pid in pids {
             command.args(["-p", &pid.to_string()]);
         }
-        let mut running = Background::start(&mut command, "tracer-user")?;
-        running.wait_a_moment()?;
+        let running = Background::start(&mut command, "tracer-user")?;
+        all_attached(running.pid())?;
         Ok(Box::new(Explaining(running)))
     }
 }
