@@ -24,6 +24,7 @@ use super::tracer::Tracer;
 use super::writer::LineWriter;
 use tracer_agent::Hub;
 use tracer_binary::probes::{self, Probes, Subject};
+use tracer_binary::stacks;
 use tracer_event::consumer::Lines;
 use tracer_event::counts::{PointNames, SharedCounts};
 use tracer_event::predicate::Sieve;
@@ -113,6 +114,9 @@ impl Setup {
     /// The kernel's events are not available, or the log cannot be made.
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<BegunTrace> {
         let recording = &self.recording;
+        if recording.system && recording.stacks.have_kernel_frames() {
+            stacks::read_kernel_ahead();
+        }
         let way = recording.system.then(|| KernelAccess::choose(self));
         let way = way.transpose()?;
         let with_trace_points = recording.stacks.user_events;

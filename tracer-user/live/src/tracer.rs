@@ -28,6 +28,14 @@ use tracer_syscalls::arguments::blank_registers;
 /// Events that are shown between two collections: about 10 ms of formatting.
 const EVENTS_A_ROUND: usize = 8192;
 
+/// Time after which a round shows no further events, in nanoseconds: the first event of a program
+/// may take as long as the reading of its files, and meanwhile the kernel's rings fill, and windows
+/// of system calls are not closed.
+const SHOW_WITHIN_NS: u64 = 10_000_000;
+
+/// Events that are shown between two looks at the clock.
+const EVENTS_OF_A_LOOK: usize = 8;
+
 /// Longest time a round may collect. A signal waits for some rounds, and so does what is to be
 /// shown.
 const COLLECT_WITHIN: Duration = Duration::from_millis(25);
@@ -313,7 +321,12 @@ impl Tracer {
             self.note_call_change();
         }
         let mut has_more = true;
-        for _ in 0..EVENTS_A_ROUND {
+        let begun = monotonic_now();
+        for nth in 0..EVENTS_A_ROUND {
+            let is_late = || monotonic_now().0.saturating_sub(begun.0) > SHOW_WITHIN_NS;
+            if nth != 0 && nth % EVENTS_OF_A_LOOK == 0 && is_late() {
+                break;
+            }
             if self.printer.lines().bytes().len() >= CHUNK_BYTES || self.printer.is_done() {
                 break;
             }

@@ -1,7 +1,23 @@
 //! The kernel's own functions.
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+/// Those of the running kernel, as they were first asked for.
+static RUNNING: OnceLock<KernelSymbols> = OnceLock::new();
+
+/// Reads the symbols of the running kernel in a thread of its own, which takes a tenth of a second:
+/// so that they are there as the first stack is named, and events do not wait for them.
+pub fn read_kernel_ahead() {
+    let reader = thread::Builder::new().name("kernel-symbols".to_owned());
+    let begun = reader.spawn(|| {
+        let _ = KernelSymbols::running();
+    });
+    if let Err(error) = begun {
+        tracing::debug!(%error, "the kernel's symbols are read when they are asked for");
+    }
+}
 
 /// The functions of the running kernel, as far as we may know where they are.
 #[derive(Debug, Default)]
@@ -11,8 +27,13 @@ pub struct KernelSymbols {
 }
 
 impl KernelSymbols {
-    /// Reads the symbols of the running kernel; none where it does not give them.
-    pub fn read() -> Self {
+    /// Returns those of the running kernel, which are read once, or waited for while another thread
+    /// reads them; none where it does not give them.
+    pub fn running() -> &'static Self {
+        RUNNING.get_or_init(Self::read)
+    }
+
+    fn read() -> Self {
         Self::parse(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
     }
 

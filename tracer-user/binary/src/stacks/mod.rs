@@ -34,6 +34,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::stacks;
 
 pub use data::{AddressName, Mapping, RecordedStack, push_mapping, push_symbol};
+pub use kernel_symbols::read_kernel_ahead;
 pub use modules::demangled;
 pub use names::{Frame, SymbolNames};
 pub use pending::{LONGEST_BEFORE, Owned, PendingStacks};
@@ -100,6 +101,12 @@ impl StackOptions {
         let is_any =
             self.recorded_types() != 0 || self.off_cpu.is_some() || self.samples_per_second > 0;
         is_any && (self.kernel_frames > 0 || self.user_frames > 0 || self.python_frames > 0)
+    }
+
+    /// Tells whether stacks are recorded that have the kernel's addresses.
+    #[must_use]
+    pub fn have_kernel_frames(&self) -> bool {
+        self.are_wanted() && self.kernel_frames > 0
     }
 
     /// Returns the types of which our programs record stacks, as bits. A user event has the stack

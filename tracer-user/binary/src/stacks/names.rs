@@ -50,7 +50,6 @@ struct Inner {
     modules: Modules,
     /// Functions in others; `None` where they are not asked for.
     inlined: Option<InlinedFiles>,
-    kernel: Option<KernelSymbols>,
     vdso: Option<Arc<Module>>,
     own_code: OwnCodes,
     /// Addresses that were seen, for a log, by the time since when they are in a mapping.
@@ -345,8 +344,7 @@ impl Inner {
 
     fn kernel_frame(&mut self, address: u64) -> Frame {
         let function = if self.is_live {
-            let kernel = self.kernel.get_or_insert_with(KernelSymbols::read);
-            kernel.find(address)
+            KernelSymbols::running().find(address)
         } else {
             let said = self.of_log.find((0, u64::MAX), address, 0);
             said.map(|(_, name, offset, _)| (name, offset))
