@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use super::super::folder;
-use xtask::process;
+use xtask::{process, workspace};
 
 /// Greatest time in which a tool has to start or to stop.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,7 +40,9 @@ impl Background {
             folder().join(format!("{name}.out")),
             folder().join(format!("{name}.err")),
         );
-        let shown = process::shown(command);
+        // Failures go into the results, where a folder of this machine says nothing.
+        let root = format!("{}/", workspace::root().display());
+        let shown = process::shown(command).replace(&root, "");
         let child = command
             .stdin(Stdio::null())
             .stdout(File::create(&out)?)
