@@ -464,7 +464,8 @@ fn calls_and_errors_are_those_that_strace_counts_in_the_same_run() {
     let program = dist::compile("schedstat", folder.path()).unwrap();
     let counts = folder.path().join("counts");
     // Its pid stays, and by then it is traced.
-    let waits = format!("sleep 2; exec {} 3", program.display());
+    let untraced = tests::timeout(Duration::from_secs(2)).as_secs();
+    let waits = format!("sleep {untraced}; exec {} 3", program.display());
     let mut strace = Command::new("strace");
     strace
         .args(["-f", "-c", "-w", "-S", "name", "-o"])
