@@ -331,16 +331,216 @@ impl Drop for Silent {
     }
 }
 
-/// The process at the end of a line of only children.
-fn last_child(mut pid: i64) -> i64 {
-    let child = |pid: i64| {
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
-        children.split(' ').next()?.parse().ok()
-    };
-    while let Some(next) = child(pid) {
-        pid = next;
+/// Programs that hang, by name, with the call: of two that are alike, the one waits for a pipe and
+/// the other one for a process that was stopped.
+const HANGS: [(&str, i64, &str); 6] = [
+    ("cat", libc::SYS_read, "read"),
+    ("cat", libc::SYS_read, "read"),
+    ("flock", libc::SYS_flock, "flock"),
+    ("sh", libc::SYS_wait4, "wait4"),
+    ("sleep", libc::SYS_clock_nanosleep, "clock_nanosleep"),
+    ("cat", libc::SYS_openat, "openat"),
+];
+
+/// The first ones of them, which strace shows. The next one it interrupts, and shows the call that
+/// begins it anew; the last one waits for a file system, and cannot be stopped.
+const SHOWN_BY_STRACE: usize = 4;
+
+/// Starts the program of each of [`HANGS`], in the pid namespace of a process where one is given.
+fn start_hangs(namespace: Option<i64>, (file, silent): (&Path, &Path)) -> Vec<(Killed, i64)> {
+    let (own, theirs) = UnixStream::pair().unwrap();
+    let mut peer = Command::new("sleep");
+    let peer = Killed::start(peer.arg("1000").stdin(OwnedFd::from(own)));
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(peer.0.id().cast_signed(), libc::SIGSTOP) };
+    let (file, asked) = (file.to_str().unwrap(), silent.join("file"));
+    let arguments: [&[&str]; HANGS.len()] = [
+        &[],
+        &[],
+        &[file, "true"],
+        &["-c", "sleep 1000; true"],
+        &["1000"],
+        &[asked.to_str().unwrap()],
+    ];
+    let inputs = [
+        Stdio::piped(),
+        OwnedFd::from(theirs).into(),
+        Stdio::null(),
+        Stdio::null(),
+        Stdio::null(),
+        Stdio::null(),
+    ];
+    let mut all = vec![(peer, 0)];
+    for ((hang, arguments), input) in HANGS.iter().zip(arguments).zip(inputs) {
+        let mut command = inside(namespace, hang.0);
+        let started = Killed::start(command.args(arguments).stdin(input));
+        let pid = tests::wait_until("a program that hangs", LIMIT, || {
+            let of = descendants(started.pid()).into_iter();
+            let mut found = of.filter(|pid| {
+                let is_it = fs::read_to_string(format!("/proc/{pid}/comm"));
+                let call = fs::read_to_string(format!("/proc/{pid}/syscall"));
+                is_it.is_ok_and(|name| name.trim_end() == hang.0)
+                    && call.is_ok_and(|line| line.starts_with(&format!("{} ", hang.1)))
+            });
+            Ok(found.next_back())
+        });
+        all.push((started, pid.unwrap()));
     }
-    pid
+    all
+}
+
+/// A command, in the pid namespace of a process where one is given.
+fn inside(namespace: Option<i64>, program: &str) -> Command {
+    let Some(pid) = namespace else {
+        return Command::new(program);
+    };
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &pid.to_string(), "-p", "-m", program]);
+    command
+}
+
+/// A process, and all that it and its children have made.
+fn descendants(pid: i64) -> Vec<i64> {
+    let mut all = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = all.get(next) {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        all.extend(children.split_ascii_whitespace().map(|pid| {
+            let pid: i64 = pid.parse().unwrap();
+            pid
+        }));
+        next += 1;
+    }
+    all
+}
+
+/// The number of a process in its own pid namespace.
+fn own_number(pid: i64) -> i64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("NSpid:"));
+    let last = line.unwrap().split_ascii_whitespace().last();
+    last.unwrap().parse().unwrap()
+}
+
+/// Lines that strace shows of processes that it attaches to, as far as their arguments go.
+fn straced_at_once(pids: &[i64]) -> Vec<String> {
+    let start = |pid: &i64| {
+        let mut strace = Command::new("timeout");
+        strace.args(["--signal=INT", "1", "strace", "-p", &pid.to_string()]);
+        strace.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let all: Vec<Child> = pids.iter().map(start).collect();
+    let line = |strace: Child| {
+        let said = strace.wait_with_output().unwrap().stderr;
+        let said = String::from_utf8(said).unwrap();
+        let mut lines = said.lines().filter(|line| !line.starts_with("strace:"));
+        let line = lines.find(|line| line.contains('(')).unwrap();
+        let line = line.split(" <").next().unwrap();
+        line.split("strace: ").next().unwrap().trim_end().to_owned()
+    };
+    all.into_iter().map(line).collect()
+}
+
+/// A program that hangs, as others show it.
+struct Shown {
+    /// Its number outside.
+    pid: i64,
+    /// The number by which it is asked for.
+    asked: i64,
+    call: &'static str,
+}
+
+/// Runs each view of these programs, in the pid namespace of a process where one is given, and
+/// compares. Returns what is shown to people.
+fn assert_each_view_shows(namespace: Option<i64>, hangs: &[Shown], log: &Path) -> String {
+    let pids: Vec<String> = hangs.iter().map(|hang| hang.asked.to_string()).collect();
+    let pids = pids.join(",");
+    let tool = dist::tracer_user().unwrap();
+    let run = |options: &[&str]| {
+        let mut command = inside(namespace, "timeout");
+        command.arg("60").arg(&tool).args(options);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{options:?} {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let second = ["--duration", "1s", "-p", &pids];
+    let log = log.to_str().unwrap();
+    let attach = ["attach", "--no-user", "--syscalls", "all", "--log", log];
+    run(&[&attach[..], &second].concat());
+    let text = run(&["read", log]);
+    let looks = run(&["read", log, "--format", "json"]);
+    let looks = looks
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let looks: Vec<Value> = looks
+        .filter(|event: &Value| event["type"] == "linux_trace_thread_state")
+        .collect();
+    let stat = run(&[&["stat", "--format", "json"], &second[..]].concat());
+    let stat: Value = serde_json::from_str(&stat).unwrap();
+    let top = run(&["top", "--once", "-p", &pids]);
+    let now = run(&["why", "--now", "--format", "json", "-p", &pids]);
+    let now: Value = serde_json::from_str(&now).unwrap();
+    for hang in hangs {
+        let name: Value = hang.call.into();
+        let asked = hang.asked;
+        let of = |all: &Value| {
+            let mut all = all.as_array().unwrap().iter();
+            all.find(|one| one["tid"] == asked).unwrap().clone()
+        };
+        let proc = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", hang.pid)).unwrap();
+        let call = proc("syscall");
+        let words: Vec<&str> = call.split_ascii_whitespace().collect();
+        let state = proc("stat");
+        let state = state.rsplit(") ").next().unwrap().split(' ').next();
+
+        let look = looks.iter().find(|event| event["tid"] == asked);
+        let data = &look.unwrap()["data"];
+        assert_eq!(data["name"], name, "{data}");
+        assert_eq!(data["number"].to_string(), words[0], "{data}");
+        assert_eq!(data["state"], "blocked", "{data}");
+        assert_eq!(data["kernel_state"].as_str(), state, "{data}");
+        let arguments = data["args"].as_array().unwrap();
+        assert!(arguments.len() >= 2, "{data}");
+        for (argument, word) in arguments.iter().zip(&words[1..7]) {
+            let word = u64::from_str_radix(&word[2..], 16).unwrap();
+            // One with a sign is an `int`, whose register may have zeroes above it.
+            let is_signed = argument.as_i64().is_some_and(|value| value < 0);
+            let mask = if is_signed {
+                u64::from(u32::MAX)
+            } else {
+                u64::MAX
+            };
+            let shown = argument.as_i64().map(i64::cast_unsigned);
+            let shown = shown.or(argument.as_u64()).unwrap();
+            assert_eq!(shown & mask, word & mask, "{data}");
+        }
+        let thread = of(&stat["threads"]);
+        assert_eq!(thread["blocked_in"][0]["in"], name, "{thread}");
+        assert_eq!(
+            (&thread["running_ns"], &thread["unknown_ns"]),
+            (&0.into(), &0.into()),
+            "{thread}"
+        );
+
+        let line = top
+            .lines()
+            .rfind(|line| line.contains(&format!(" {asked} ")));
+        let line = line.unwrap_or_else(|| panic!("{asked}: {top}"));
+        assert!(line.contains(&format!(" {} ", hang.call)), "{line}");
+
+        let thread = of(&now["threads"]);
+        assert_eq!(thread["syscall"], name, "{thread}");
+        let function = thread["kernel_function"].as_str().unwrap();
+        let stack = proc("stack");
+        let first = stack.lines().next().unwrap();
+        assert!(
+            first.contains(&format!("{function}+")),
+            "{function} {stack}"
+        );
+        assert_eq!(proc("wchan"), function, "{thread}");
+    }
+    text
 }
 
 #[test]
@@ -352,25 +552,7 @@ fn each_view_shows_in_which_call_a_program_hangs() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
-    let command = |name: &str, arguments: &[&str]| {
-        let mut command = Command::new(name);
-        command.args(arguments).stdin(Stdio::piped());
-        Killed::start(&mut command)
-    };
-
-    let reader = command("cat", &[]);
-    let holder = flock(&file, &["sleep", "1000"]);
-    let waiter = flock(&file, &["true"]);
-    let parent = command("sh", &["-c", "sleep 1000; true"]);
-    let (own, theirs) = UnixStream::pair().unwrap();
-    let mut peer = Command::new("sleep");
-    let peer = Killed::start(peer.arg("1000").stdin(OwnedFd::from(own)));
-    // SAFETY: takes integers only.
-    unsafe { libc::kill(peer.0.id().cast_signed(), libc::SIGSTOP) };
-    let mut of_peer = Command::new("cat");
-    let of_peer = Killed::start(of_peer.stdin(OwnedFd::from(theirs)));
-    let mut inside = namespace::shell(1, "exec sleep 1000", &[]);
-    let inside = Killed::start(&mut inside);
+    let _holder = flock(&file, &["sleep", "1000"]);
     let device = File::options()
         .read(true)
         .write(true)
@@ -379,76 +561,42 @@ fn each_view_shows_in_which_call_a_program_hangs() {
     let silent = folder.path().join("silent");
     fs::create_dir(&silent).unwrap();
     let mounted = Silent::mount(&silent, &device);
-    let asker = command("cat", &[silent.join("file").to_str().unwrap()]);
-
-    let sleeps = [libc::SYS_clock_nanosleep];
-    wait_until_in(reader.pid(), &[libc::SYS_read]);
-    wait_until_in(waiter.pid(), &[libc::SYS_flock]);
-    wait_until_in(parent.pid(), &[libc::SYS_wait4]);
-    wait_until_in(of_peer.pid(), &[libc::SYS_read]);
-    wait_until_in(asker.pid(), &[libc::SYS_openat]);
-    for sleeper in [&holder, &parent] {
-        wait_until_in(last_child(sleeper.pid()), &sleeps);
-    }
-    let inside = tests::wait_until("the program inside", LIMIT, || {
-        let last = last_child(inside.pid());
-        let name = fs::read_to_string(format!("/proc/{last}/comm"))?;
-        Ok((name == "sleep\n").then_some(last))
-    });
-    let inside = inside.unwrap();
-    wait_until_in(inside, &sleeps);
-
-    // What waits for a file system that does not answer, strace cannot stop.
-    let of_strace = |pid| (pid, straced(pid));
-    let hangs = [
-        of_strace(reader.pid()),
-        of_strace(waiter.pid()),
-        of_strace(parent.pid()),
-        of_strace(of_peer.pid()),
-        of_strace(inside),
-        (asker.pid(), "openat".to_owned()),
-    ];
-    let pids: Vec<String> = hangs.iter().map(|(pid, _)| pid.to_string()).collect();
-    let pids = pids.join(",");
-    let shown = |subcommand: &str, options: &[&str]| {
-        let mut command = Command::new("timeout");
-        command.arg("60").arg(dist::tracer_user().unwrap());
-        command.arg(subcommand).args(options).args(["-p", &pids]);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let second = ["--duration", "1s", "--format", "json"];
-    let attach = [&second[..], &["--no-user", "--syscalls", "all"]].concat();
-    let looks = shown("attach", &attach);
-    let looks = looks
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    let looks: Vec<Value> = looks
-        .filter(|event: &Value| event["type"] == "linux_trace_thread_state")
-        .collect();
-    let stat: Value = serde_json::from_str(&shown("stat", &second)).unwrap();
-    let top = shown("top", &["--once"]);
-    let now: Value = serde_json::from_str(&shown("why", &["--now", "--format", "json"])).unwrap();
-    for (pid, call) in &hangs {
-        let name: Value = call.as_str().into();
-        let of = |all: &Value| {
-            let mut all = all.as_array().unwrap().iter();
-            all.find(|one| one["tid"] == *pid).unwrap().clone()
+    let mut namespace = namespace::shell(1, "exec sleep 1000", &[]);
+    let namespace = Killed::start(&mut namespace);
+    let first = tests::wait_until("the first process inside", LIMIT, || {
+        let mut all = descendants(namespace.pid()).into_iter();
+        let is_it = |pid: &i64| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|name| name == "sleep\n")
         };
-        let look = looks.iter().find(|event| event["tid"] == *pid);
-        assert_eq!(look.unwrap()["data"]["name"], name, "{look:?}");
-        let thread = of(&stat["threads"]);
-        assert_eq!(thread["blocked_in"][0]["in"], name, "{thread}");
-        let line = top.lines().rfind(|line| line.contains(&format!(" {pid} ")));
-        let line = line.unwrap_or_else(|| panic!("{pid}: {top}"));
-        assert!(line.contains(&format!(" {call} ")), "{line}");
-        let thread = of(&now["threads"]);
-        assert_eq!(thread["syscall"], name, "{thread}");
-        let stack = fs::read_to_string(format!("/proc/{pid}/stack")).unwrap();
-        let function = format!("{}+", thread["kernel_function"].as_str().unwrap());
-        let first = stack.lines().next().unwrap();
-        assert!(first.contains(&function), "{function} {stack}");
+        Ok(all.rfind(is_it))
+    });
+    let first = Some(first.unwrap());
+
+    for namespace in [None, first] {
+        let started = start_hangs(namespace, (&file, &silent));
+        let pids: Vec<i64> = started[1..].iter().map(|(_, pid)| *pid).collect();
+        let shown = pids.iter().zip(HANGS).map(|(pid, (_, _, call))| Shown {
+            pid: *pid,
+            asked: *pid,
+            call,
+        });
+        let mut hangs: Vec<Shown> = shown.collect();
+        let log = |name: &str| folder.path().join(format!("{name}{}", namespace.is_some()));
+        let mut texts = vec![assert_each_view_shows(None, &hangs, &log("outside"))];
+        if namespace.is_some() {
+            for hang in &mut hangs {
+                hang.asked = own_number(hang.pid);
+            }
+            texts.push(assert_each_view_shows(namespace, &hangs, &log("inside")));
+        }
+        for line in straced_at_once(&pids[..SHOWN_BY_STRACE]) {
+            let line = format!("thread-state     blocked in {line}");
+            assert!(
+                texts.iter().all(|text| text.contains(&line)),
+                "{line}: {texts:?}"
+            );
+        }
     }
     drop(mounted);
 }
