@@ -134,10 +134,11 @@ impl Blame {
     }
 }
 
-/// Returns the reason with the name alone of the thread that has the lock.
+/// Returns the reason with the name alone of the thread that has the lock, and of the object.
 fn with_name(reason: Reason) -> Reason {
     Reason {
         lock: reason.lock.with_name(),
+        object: reason.object.with_name(),
         ..reason
     }
 }

@@ -81,8 +81,8 @@ pub use rows::TotalsByKey;
 pub use signals::{SignalKey, SignalTotal, Signals};
 pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Span, SpanRule, Spans, Unended};
 pub use state::{
-    Behind, FunctionId, GroupId, Inside, Interval, IntervalEnd, LockId, Reason, State, Task,
-    Thread, Wait, Waker,
+    Behind, FunctionId, GroupId, Inside, Interval, IntervalEnd, LockId, ObjectId, Reason, State,
+    Task, Thread, Wait, Waker,
 };
 pub use thread_states::{Birth, CpuTaken, Finding, ThreadStates};
 pub use totals::{Before, ThreadTotal, ThreadTotals};

@@ -134,6 +134,8 @@ pub struct Reason {
     pub function: FunctionId,
     /// The lock for which it waits.
     pub lock: LockId,
+    /// The object of the system call, where that is told.
+    pub object: ObjectId,
 }
 
 /// A lock and its holder, by numbers in a [`LockTable`](crate::LockTable).
@@ -158,6 +160,32 @@ impl LockId {
     };
 
     /// Returns the lock with a holder of this name.
+    #[must_use]
+    pub fn with_name(self) -> Self {
+        Self {
+            exact: self.by_name,
+            ..self
+        }
+    }
+}
+
+/// An object of a system call, by numbers whose meaning is up to the code that names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// The object.
+    pub exact: u32,
+    /// Those that are the same where many waits are added up.
+    pub by_name: u32,
+}
+
+impl ObjectId {
+    /// None is known.
+    pub const NONE: Self = Self {
+        exact: 0,
+        by_name: 0,
+    };
+
+    /// Returns what it is the same as where many waits are added up.
     #[must_use]
     pub fn with_name(self) -> Self {
         Self {
@@ -250,6 +278,16 @@ impl State {
         self
     }
 
+    /// Returns the state with the object of this system call, where the thread is blocked in it.
+    pub(crate) fn waiting_on(mut self, (call, object): (CallKey, ObjectId)) -> Self {
+        if let Self::Blocked(reason) = &mut self
+            && reason.inside == Inside::Call(call)
+        {
+            reason.object = object;
+        }
+        self
+    }
+
     /// Returns the state with the control group that has used up its time, where it is for that.
     pub(crate) fn throttled_by(self, group: GroupId) -> Self {
         if let Self::Runnable(Wait::Throttled(_)) = self {
@@ -311,15 +349,17 @@ impl Reason {
             is_io: bits & waits_in::IO != 0,
             function: FunctionId::NONE,
             lock: LockId::NONE,
+            object: ObjectId::NONE,
         }
     }
 
-    /// Returns the reason without the function and the lock.
+    /// Returns the reason without the function, the lock and the object.
     #[must_use]
     pub fn anywhere(self) -> Self {
         Self {
             function: FunctionId::NONE,
             lock: LockId::NONE,
+            object: ObjectId::NONE,
             ..self
         }
     }

@@ -15,8 +15,8 @@ use crate::calls::{CallKey, calls_are_recorded};
 use crate::cpus::{Cpus, Sign};
 use crate::retries::{Acts, Retries};
 use crate::state::{
-    Behind, FunctionId, GroupId, Interval, IntervalEnd, Left, LockId, State, Task, Thread, Wait,
-    Waker,
+    Behind, FunctionId, GroupId, Interval, IntervalEnd, Left, LockId, ObjectId, State, Task,
+    Thread, Wait, Waker,
 };
 
 /// Threads that are followed at a time: more than any machine has, and fewer than a damaged file
@@ -48,6 +48,8 @@ struct Known {
     throttled_by: GroupId,
     /// The lock for which it waits once it leaves its CPU.
     lock: LockId,
+    /// The object of the system call that it is in.
+    object: Option<(CallKey, ObjectId)>,
     retries: Retries,
 }
 
@@ -159,6 +161,14 @@ impl ThreadStates {
         }
     }
 
+    /// Notes the object of the system call that a thread has entered.
+    pub fn may_wait_on(&mut self, thread: Thread, call: CallKey, object: ObjectId) {
+        let known = self.threads.get_mut(&thread.tid);
+        if let Some(known) = known.filter(|known| known.pid == thread.pid) {
+            known.object = Some((call, object));
+        }
+    }
+
     /// Returns the process of a thread that is there.
     #[must_use]
     pub fn process_of(&self, tid: i32) -> Option<i32> {
@@ -182,6 +192,7 @@ impl ThreadStates {
             known.state = known.when_unseen();
             known.cpu = None;
             known.lock = LockId::NONE;
+            known.object = None;
             known.retries = Retries::default();
         }
         self.cpus.lose();
@@ -250,7 +261,10 @@ impl ThreadStates {
             }
             EventTypeId::FILTER if calls_are_recorded(event) == Some(false) => {
                 let known = self.threads.values_mut();
-                known.for_each(|known| known.retries.forget_call());
+                known.for_each(|known| {
+                    known.object = None;
+                    known.retries.forget_call();
+                });
             }
             // Its CPU is what the program says: that takes none from another one.
             user if user.is_user() => {
@@ -317,6 +331,7 @@ impl ThreadStates {
             is_renumbered: false,
             throttled_by: GroupId::UNKNOWN,
             lock: LockId::NONE,
+            object: None,
             retries: Retries::default(),
         };
         let known = self.threads.entry(thread.tid).or_insert(unseen);
@@ -375,6 +390,7 @@ impl ThreadStates {
             is_renumbered: false,
             throttled_by: GroupId::UNKNOWN,
             lock: LockId::NONE,
+            object: None,
             retries: Retries::default(),
         };
         if let Some(known) = self.threads.insert(thread.tid, new) {
@@ -605,6 +621,9 @@ impl ThreadStates {
         let by = std::mem::take(&mut known.throttled_by);
         let lock = std::mem::take(&mut known.lock);
         known.state = left.state.throttled_by(by).waiting_for(lock);
+        if let Some(object) = known.object {
+            known.state = known.state.waiting_on(object);
+        }
         known.since = known.since.max(at);
         let ran_ns = at.0.saturating_sub(began.0);
         known.retries.leave_cpu(at, ran_ns, known.state);
@@ -646,6 +665,7 @@ impl ThreadStates {
         let Some(known) = known.filter(|known| known.pid == thread.pid) else {
             return;
         };
+        known.object = None;
         match event.header.event_type {
             EventTypeId::SYSCALL_ENTER => {
                 known.lock = LockId::NONE;
@@ -929,6 +949,7 @@ mod tests {
         is_io: false,
         function: FunctionId::NONE,
         lock: LockId::NONE,
+        object: ObjectId::NONE,
     });
 
     fn header(at: u64, event_type: EventTypeId, pid: i32, tid: i32) -> EventHeader {

@@ -6,7 +6,7 @@ use tracer_engine::event::MonotonicNs;
 
 use crate::durations::Durations;
 use crate::rows::TotalsByKey;
-use crate::state::{FunctionId, GroupId, Interval, LockId, Reason, State, Thread, Wait};
+use crate::state::{FunctionId, GroupId, Interval, LockId, ObjectId, Reason, State, Thread, Wait};
 
 /// CPUs: more than any machine has.
 pub const MOST_CPUS: usize = 16_384;
@@ -226,6 +226,7 @@ impl ThreadTotal {
         }
         let reason = Reason {
             lock: LockId::NONE,
+            object: ObjectId::NONE,
             ..reason
         };
         let mut known = self.blocked_at.iter_mut();

@@ -3,6 +3,7 @@
 mod compare;
 mod contexts;
 mod explain;
+mod far_ends;
 mod first_look;
 mod flames;
 mod given_way;

@@ -36,7 +36,8 @@ impl Why {
     /// # Errors
     ///
     /// The log cannot be read.
-    pub fn find<L: Log>(mut walk: Walk<L>, mut paths: Paths) -> anyhow::Result<Self> {
+    pub fn find<L: Log>(mut walk: Walk<L>, paths: Paths) -> anyhow::Result<Self> {
+        let mut paths = paths.telling_objects();
         follow(&mut walk, &mut paths)?;
         let start = walk.anchor().monotonic;
         Ok(Self {
@@ -82,7 +83,7 @@ pub fn consumer(
     (is_brief, is_json, budget): (bool, bool, Budget),
     lines: Lines,
 ) -> Box<dyn Consumer> {
-    let paths = Paths::new(question, choice);
+    let paths = Paths::new(question, choice).telling_objects();
     Box::new(Answering::new(paths, move |paths, summary| {
         let why = Why::finish(paths, summary);
         let unanswered = why.unanswered();

@@ -33,6 +33,7 @@ use tracer_output::report::TextLook;
 use tracer_output::terminal::Outcome;
 use tracer_output::terminal::output::Sink;
 use tracer_syscalls::choice::SyscallSet;
+use tracer_syscalls::descriptors::DescriptorOptions;
 use tracer_text::quantity::{size, time};
 
 /// Source of events, as typed.
@@ -376,6 +377,13 @@ impl LiveSource {
         self.setup.recording.string_bytes = bytes;
         self.setup.buffers.own_ring_bytes = own_ring_bytes;
         self.setup.buffers.stream_bytes = self.setup.buffers.stream_bytes.saturating_mul(4);
+        self
+    }
+
+    /// Records what the descriptors of system calls are.
+    #[must_use]
+    pub fn describing(mut self) -> Self {
+        self.setup.recording.descriptors = DescriptorOptions::Full;
         self
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use tracer_analysis::{FunctionId, LockTable};
 
-use super::Groups;
+use super::{CallObjects, Groups};
 use tracer_binary::stacks::{Frame, Mapping, Stack, SymbolNames};
 use tracer_text::escape::push_for_people;
 
@@ -83,6 +83,8 @@ pub struct Functions {
     pub groups: Groups,
     /// The locks that were waited for.
     pub locks: LockTable,
+    /// The objects of system calls.
+    pub objects: CallObjects,
 }
 
 impl Functions {

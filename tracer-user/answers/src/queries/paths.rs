@@ -64,6 +64,8 @@ pub struct Paths {
     names: LastNames,
     commands: Commands,
     functions: Functions,
+    /// Whether objects of system calls are told.
+    tells_objects: bool,
     /// The function in which the next event's waker wakes another thread.
     next_wakes_in: FunctionId,
     /// Spans of OpenTelemetry, where a trace is asked about.
@@ -126,6 +128,7 @@ impl Paths {
             names: LastNames::default(),
             commands: Commands::default(),
             functions: Functions::default(),
+            tells_objects: false,
             next_wakes_in: FunctionId::NONE,
             kinds: Vec::new(),
             kinds_of_rules: Vec::new(),
@@ -148,6 +151,16 @@ impl Paths {
         // The system's types are known from the beginning.
         paths.bind(&EventTypes::default());
         paths
+    }
+
+    /// Tells from now on the objects of system calls in which threads are blocked, where their
+    /// descriptors were recorded.
+    #[must_use]
+    pub fn telling_objects(self) -> Self {
+        Self {
+            tells_objects: true,
+            ..self
+        }
     }
 
     /// Restricts it to spans that end within this part of the trace.
@@ -853,6 +866,11 @@ impl Paths {
                     names.forget(birth.thread);
                 }
             });
+            if self.tells_objects
+                && let Some((call, object)) = self.functions.objects.of_call(event)
+            {
+                states.may_wait_on(thread, call, object);
+            }
             // A look says whether they are recorded, though none has come yet.
             let is_look = header.event_type == EventTypeId::THREAD_STATE;
             self.has_switches |= is_look && states.sees_switches();

@@ -230,7 +230,8 @@ fn of_part(part: &PathPart, functions: &Functions) -> Map<String, Value> {
             "innermost": is_innermost(reason, functions),
             "io_wait": reason.is_io,
             "lock": lock(reason, Some(of), functions),
-            "waker": waker(of),
+            "object": object(reason, functions),
+            "waker": waker_of(reason, of, functions),
         }),
         PathPart::StillBlocked(reason, at) => json!({
             "state": "blocked",
@@ -239,6 +240,7 @@ fn of_part(part: &PathPart, functions: &Functions) -> Map<String, Value> {
             "innermost": is_innermost(reason, functions),
             "io_wait": reason.is_io,
             "lock": lock(reason, None, functions),
+            "object": object(reason, functions),
             "waker": null,
             "still_at": then(*at),
         }),
@@ -291,6 +293,25 @@ fn lock(reason: &Reason, waker: Option<&Waker>, functions: &Functions) -> Option
         "holder": lock.holder(waker).as_ref().map(task),
         "readers": lock.readers,
     }))
+}
+
+/// Returns the object of the system call in which a thread waits, where that is known.
+fn object(reason: &Reason, functions: &Functions) -> Option<Value> {
+    Some(functions.objects.get(reason.object)?.json())
+}
+
+/// Returns the waker that has ended a wait for this reason; `null` where it is not known.
+fn waker_of(reason: &Reason, of: &Waker, functions: &Functions) -> Value {
+    let mut value = waker(of);
+    let object = functions.objects.get(reason.object);
+    if let (Waker::SoftInterrupt, Some(from), Some(members)) = (
+        of,
+        object.and_then(|object| object.remote()),
+        value.as_object_mut(),
+    ) {
+        members.insert("packet_from".to_owned(), from.into());
+    }
+    value
 }
 
 /// Returns the function in which a thread waits, where that is known.

@@ -74,9 +74,25 @@ fn reason_at(why: Reason, functions: &Functions) -> String {
         Some(place) => format!("{} {place}", reason(why)),
         None => reason(why),
     };
+    let words = match functions.objects.get(why.object) {
+        Some(object) => format!("{words} on {object}"),
+        None => words,
+    };
     match functions.locks.get(why.lock) {
         Some(lock) => format!("{words} for {}", waited_lock(lock)),
         None => words,
+    }
+}
+
+/// Returns the waker in words, which has ended a wait for this reason.
+fn waker_of(why: Reason, of: &Waker, functions: &Functions) -> String {
+    let object = functions.objects.get(why.object);
+    match (of, object.and_then(|object| object.remote())) {
+        (Waker::SoftInterrupt, Some(from)) => format!("a packet from {from}"),
+        (Waker::Thread(by), _) if object.is_some_and(|object| object.is_passed_on_by(by)) => {
+            format!("{}, which passes on what comes there", waker(of))
+        }
+        _ => waker(of),
     }
 }
 
@@ -201,14 +217,15 @@ pub fn part(part: &PathPart, has_more: bool, functions: &Functions) -> String {
             match of {
                 Waker::Unknown => format!("{blocked}, woken by an unknown waker"),
                 Waker::Thread(_) if has_more => {
-                    format!("{blocked}, woken by {}, which meanwhile", waker(of))
+                    let by = waker_of(*why, of, functions);
+                    format!("{blocked}, woken by {by}, which meanwhile")
                 }
                 Waker::Thread(_) => format!(
                     "{blocked}, woken by {}, of which nothing was recorded",
-                    waker(of)
+                    waker_of(*why, of, functions)
                 ),
                 Waker::Interrupt | Waker::SoftInterrupt | Waker::Timer => {
-                    format!("{blocked}, woken by {}", waker(of))
+                    format!("{blocked}, woken by {}", waker_of(*why, of, functions))
                 }
             }
         }
