@@ -17,7 +17,8 @@ use aya_ebpf::maps::{Array, HashMap};
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    CONTEXT_REMAINDERS, CONTEXT_SLOTS, ContextPlace, ContextState, Record, ThreadContextData,
+    CONTEXT_REMAINDERS, CONTEXT_SLOTS, ContextPlace, ContextState, ROUTE_BYTES, Record,
+    RecordHeader, ThreadContextData,
 };
 
 use crate::cpu::this_cpu;
@@ -54,10 +55,18 @@ fn are_asked() -> bool {
 }
 
 /// Records the context of the running thread, `subject`, where it differs from the last one.
+///
+/// Three functions one after the other, and not within each other: some programs have little stack
+/// left.
 #[inline(always)]
 pub fn note(subject: &impl Subject) {
-    if are_asked() && may_have(subject.pid()) {
-        note_context(subject.pid().0, subject.tid().0, subject.thread_id());
+    if !are_asked() || !may_have(subject.pid()) {
+        return;
+    }
+    let (pid, tid, thread_pointer) = (subject.pid().0, subject.tid().0, subject.thread_id());
+    if note_context(pid, tid, thread_pointer) != 0 {
+        let route = find_route(pid, thread_pointer);
+        record_context(pid, tid, thread_pointer, route);
     }
 }
 
@@ -181,26 +190,35 @@ impl Subject for Thread {
     }
 }
 
-/// Records the context of the running thread, which has this thread pointer. A function of its own,
-/// as the others, so that the verifier walks it once.
+/// Tells whether the context of the running thread, which has this thread pointer, differs from
+/// what was recorded of it last. A function of its own, as the others, so that the verifier walks
+/// it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub extern "C" fn note_context(pid: u32, tid: u32, thread_pointer: u64) -> i32 {
-    let Some(place) = CONTEXT_PLACES.get_ptr(Pid(pid).shown()) else {
-        return 0;
-    };
-    // SAFETY: it points into the map.
-    let place = unsafe { place.read_volatile() };
     let Some(slot) = slot(tid) else {
         return 0;
     };
-    let context = read(&place, thread_pointer);
-    let mix = mixed_with(tid);
-    let [first, second, span] = context;
-    let words = [first ^ mix, second ^ mix, span ^ mix];
-    if !are_equal(read_slot(slot), words) {
-        record(&Thread { pid, tid }, slot, context, words);
-    }
+    let Some(seen) = Seen::now(pid, thread_pointer) else {
+        return 0;
+    };
+    i32::from(!are_equal(read_slot(slot), seen.words(tid)))
+}
+
+/// Records the context of the running thread, which has this thread pointer, with its route, where
+/// that has one (see [`find_route`]).
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn record_context(pid: u32, tid: u32, thread_pointer: u64, route: u64) -> i32 {
+    let Some(slot) = slot(tid) else {
+        return 0;
+    };
+    // As it was just now: the thread does nothing else meanwhile.
+    let Some(seen) = Seen::now(pid, thread_pointer) else {
+        return 0;
+    };
+    let words = seen.words(tid);
+    record(&Thread { pid, tid }, slot, (seen.context, route), words);
     0
 }
 
@@ -211,7 +229,7 @@ pub extern "C" fn forget_context(pid: u32, tid: u32) -> i32 {
     if let Some(slot) = slot(tid)
         && !are_equal(read_slot(slot), NONE)
     {
-        record(&Thread { pid, tid }, slot, NONE, NONE);
+        record(&Thread { pid, tid }, slot, (NONE, 0), NONE);
     }
     0
 }
@@ -237,22 +255,28 @@ pub extern "C" fn inherit_contexts(parent: u32, child: u32) -> i32 {
     0
 }
 
-/// Records a context. Where there is no space, the next event of the thread tries it again.
+/// Records a context with its route, where that has one. Where there is no space, the next event of
+/// the thread tries it again.
 #[inline(always)]
-fn record(thread: &Thread, slot: *mut u64, context: Words, words: Words) {
+fn record(thread: &Thread, slot: *mut u64, (context, route): (Words, u64), words: Words) {
     let [first, second, span] = context;
     let is_recorded = record_if_it_fits(
         thread,
         EventTypeId::THREAD_CONTEXT,
         Wake::InTime,
         |space, header| {
-            space.write(Record {
-                header,
-                data: ThreadContextData {
+            let record: *mut Record<ThreadContextData> = space.as_mut_ptr();
+            // SAFETY: the record begins so, and there is space for it. What follows the null of the
+            // route is not written, and no reader is given it.
+            unsafe {
+                record.cast::<WithoutRoute>().write(WithoutRoute {
+                    header,
                     trace_id: zerocopy::transmute!([first, second]),
                     span_id: span.to_ne_bytes(),
-                },
-            });
+                })
+            };
+            let to = record.cast::<u8>().wrapping_add(size_of::<WithoutRoute>());
+            push_route(to, route);
         },
     );
     if is_recorded {
@@ -263,11 +287,119 @@ fn record(thread: &Thread, slot: *mut u64, context: Words, words: Words) {
     }
 }
 
+/// A record up to its route.
+#[repr(C)]
+struct WithoutRoute {
+    header: RecordHeader,
+    trace_id: [u8; 16],
+    span_id: [u8; 8],
+}
+
+const _: () = assert!(
+    size_of::<WithoutRoute>()
+        == offset_of!(Record<ThreadContextData>, data) + offset_of!(ThreadContextData, route)
+);
+
+/// Bits of the length of a route in what [`find_route`] returns.
+const LENGTH_BITS: u32 = 8;
+
+/// Writes a route and its null to where there is space for [`ROUTE_BYTES`]; the null alone where
+/// there is none.
+#[inline(always)]
+fn push_route(to: *mut u8, route: u64) {
+    let length = bounded(route & ((1 << LENGTH_BITS) - 1), ROUTE_BYTES as u64 - 1);
+    if route != 0 {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "fewer bytes than a route has"
+        )]
+        let bytes = length as u32;
+        let address = (route >> LENGTH_BITS) as *const core::ffi::c_void;
+        // SAFETY: the helper writes so many bytes, for which there is space, and checks the
+        // address; where it fails, it clears them.
+        unsafe { bpf_probe_read_user(to.cast(), bytes, address) };
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "fewer bytes than a route has"
+    )]
+    let end = length as usize;
+    // SAFETY: there is one more byte than the length may be.
+    unsafe { to.wrapping_add(end).write(0) };
+}
+
+/// Attributes of a context that are looked at.
+const MOST_ATTRIBUTES: u32 = 16;
+
+/// Returns where the running thread has the route of its context: the address, and in the lowest
+/// bits the length; 0: it has none. Of several attributes of this index the last one counts.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn find_route(pid: u32, thread_pointer: u64) -> u64 {
+    let Some(seen) = Seen::now(pid, thread_pointer) else {
+        return 0;
+    };
+    let mut at = seen.attributes;
+    let end = at.wrapping_add(seen.attribute_bytes);
+    let (mut found, mut nth) = (0, 0);
+    while nth < MOST_ATTRIBUTES && at + 2 <= end {
+        nth += 1;
+        let mut head = MaybeUninit::<[u8; 2]>::uninit();
+        // SAFETY: the helper writes two bytes, for which there is space, and checks the address.
+        let failed = unsafe {
+            bpf_probe_read_user(head.as_mut_ptr().cast(), 2, at as *const core::ffi::c_void)
+        };
+        if failed != 0 {
+            return 0;
+        }
+        // SAFETY: the helper has written both.
+        let [index, length] = unsafe { head.assume_init() };
+        let value = at + 2;
+        at = value + u64::from(length);
+        if at > end {
+            break;
+        }
+        if u64::from(index) + 1 == seen.key && length != 0 {
+            found = value << LENGTH_BITS | u64::from(length);
+        }
+    }
+    found
+}
+
+/// Context that the running thread has now.
+struct Seen {
+    context: Words,
+    /// Address of its attributes, and how many bytes they have: 0 where none is to be read.
+    attributes: u64,
+    attribute_bytes: u64,
+    /// One more than the index of the attribute that is to be read.
+    key: u64,
+}
+
+impl Seen {
+    /// Looks; `None` where the process has no contexts.
+    #[inline(always)]
+    fn now(pid: u32, thread_pointer: u64) -> Option<Self> {
+        let place = CONTEXT_PLACES.get_ptr(Pid(pid).shown())?;
+        // SAFETY: it points into the map.
+        let place = unsafe { place.read_volatile() };
+        Some(read(&place, thread_pointer))
+    }
+
+    /// Returns the words of the thread's slot: attributes are added where the identifiers stay.
+    #[inline(always)]
+    fn words(&self, tid: u32) -> Words {
+        let mix = mixed_with(tid) ^ (self.attribute_bytes << 48);
+        let [first, second, span] = self.context;
+        [first ^ mix, second ^ mix, span ^ mix]
+    }
+}
+
 /// Record of the program, but for what programs add.
 #[repr(C, packed(4))]
 struct Published {
     ids: Words,
-    /// Whether it is valid, in the lowest byte.
+    /// Whether it is valid, in the lowest byte; the highest two: bytes of the attributes.
     rest: u32,
 }
 
@@ -275,9 +407,9 @@ const PUBLISHED_BYTES: u32 = 28;
 
 const _: () = assert!(size_of::<Published>() == PUBLISHED_BYTES as usize);
 
-/// Reads the context of the running thread.
+/// Reads the context of the running thread, and where its attributes are.
 #[inline(always)]
-fn read(place: &ContextPlace, thread_pointer: u64) -> Words {
+fn read(place: &ContextPlace, thread_pointer: u64) -> Seen {
     /// Value of the byte that says that the record is valid: all others are reserved.
     const VALID: u32 = 1;
     let [address] = words(variable(place, thread_pointer));
@@ -301,10 +433,20 @@ fn read(place: &ContextPlace, thread_pointer: u64) -> Words {
         && rest.to_le() & 0xff == VALID
         && first | second != 0
         && span != 0;
-    if is_valid {
-        [first, second, span]
-    } else {
-        NONE
+    let key = place.module >> 32;
+    Seen {
+        context: if is_valid {
+            [first, second, span]
+        } else {
+            NONE
+        },
+        attributes: address.wrapping_add(u64::from(PUBLISHED_BYTES)),
+        attribute_bytes: if is_valid && key != 0 {
+            u64::from(rest.to_le() >> 16)
+        } else {
+            0
+        },
+        key,
     }
 }
 
@@ -313,17 +455,18 @@ fn read(place: &ContextPlace, thread_pointer: u64) -> Words {
 fn variable(place: &ContextPlace, thread_pointer: u64) -> u64 {
     /// Memory of a module that was not asked for yet.
     const UNALLOCATED: u64 = u64::MAX;
-    if place.module == 0 {
+    let module = place.module & u64::from(u32::MAX);
+    if module == 0 {
         return thread_pointer.wrapping_add(place.offset);
     }
     // The second word of a thread is the table's address; its entries have two words, and the one
     // before the first says how many there are.
     let [table] = words(thread_pointer.wrapping_add(8));
     let [count, _, generation] = words(table.wrapping_sub(16));
-    if table == 0 || place.module > count || generation < place.generation {
+    if table == 0 || module > count || generation < place.generation {
         return 0;
     }
-    let [memory] = words(table.wrapping_add(place.module.wrapping_mul(16)));
+    let [memory] = words(table.wrapping_add(module.wrapping_mul(16)));
     if memory == 0 || memory == UNALLOCATED {
         return 0;
     }

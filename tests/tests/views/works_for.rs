@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use tests::dist;
+use tests::dist::{self, Linkage};
 use tests::event::two_integers;
 use tests::rights::missing_right;
 use tests::works_for::{Context, changes, compare, compile, context_of, lines_of};
@@ -92,6 +92,64 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
     for kind in kinds {
         assert!(spans.contains(kind["name"].as_str().unwrap()), "{kind}");
     }
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn requests_are_summed_up_by_the_routes_that_the_program_says() {
+    const ROUNDS: usize = 90;
+    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/routes.c");
+    let program = folder.path().join("routes");
+    let options = ["-Wall", "-Wextra", "-Werror", "-rdynamic"];
+    dist::compile_file("cc", &source, &program, &options, Linkage::Shared).unwrap();
+    let log = folder.path().join("log");
+    let log = log.to_str().unwrap();
+    let recorded = ["--trace-context", "--syscalls", "getppid,clock_nanosleep"];
+    let command = ["--no-user", "--log", log, "--", program.to_str().unwrap()];
+    let rounds = ROUNDS.to_string();
+    let said = tracer(&[&["run"], &recorded[..], &command, &[&rounds]].concat());
+    let mut told: BTreeMap<String, [u64; 3]> = BTreeMap::new();
+    for line in String::from_utf8(said).unwrap().lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |index: usize| words[index].parse::<u64>().unwrap();
+        let of = told.entry(format!("route {}", words[1])).or_default();
+        for (sum, value) in of.iter_mut().zip([1, number(2), number(3)]) {
+            *sum += value;
+        }
+    }
+    assert_eq!(told.remove("route -").unwrap()[0], 20);
+
+    let stat: Value = serde_json::from_slice(&tracer(&["stat", log, "--format", "json"])).unwrap();
+    let kinds = stat["spans"].as_array().unwrap();
+    let names: BTreeSet<&str> = kinds
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.into_iter().eq(told.keys().map(String::as_str)),
+        "{stat}"
+    );
+    for kind in kinds {
+        let [count, ns, slept] = told[kind["name"].as_str().unwrap()];
+        assert_eq!(kind["took"]["count"], count, "{kind}");
+        // From its first call to its last one; it takes the time itself before and after.
+        let found = kind["took"]["total_ns"].as_u64().unwrap();
+        assert!(
+            found <= ns && ns - found <= ns / 4 + count * 20_000,
+            "{ns}: {kind}"
+        );
+        let blocked = kind["blocked_ns"].as_u64().unwrap();
+        assert!(
+            blocked <= slept + slept / 50 && blocked * 2 >= slept,
+            "{slept}: {kind}"
+        );
+    }
+    let shown = String::from_utf8(tracer(&["stat", log])).unwrap();
+    assert!(shown.contains("route /slow/{id}"), "{shown}");
 }
 
 /// Compares events of the program, and passes of its probe, with what they say themselves. Returns

@@ -85,7 +85,7 @@ pub use syscall::{
     socket_calls, string_space, syscalls, text_item,
 };
 pub use thread_context::{
-    CONTEXT_PROCESSES, CONTEXT_REMAINDERS, CONTEXT_SLOTS, ContextPlace, ContextState,
+    CONTEXT_PROCESSES, CONTEXT_REMAINDERS, CONTEXT_SLOTS, ContextPlace, ContextState, ROUTE_BYTES,
     ThreadContextData,
 };
 pub use tracepoint::{

@@ -13,14 +13,23 @@ event_data! {
         pub trace_id: [u8; 16],
         /// The identifier of the span.
         pub span_id: [u8; 8],
+        /// The route or the name of what the thread does for it, where the program says so in an
+        /// attribute, ended by a null; one that is too long is cut. What follows the null is
+        /// removed.
+        #[shown(Text)]
+        pub route: [u8; ROUTE_BYTES],
     }
 }
+
+/// Bytes of [`ThreadContextData::route`].
+pub const ROUTE_BYTES: usize = 64;
 
 event_types! {
     THREAD_CONTEXT = 64 {
         about: "a thread works for another trace or span of OpenTelemetry (--trace-context)",
         family: "context",
         data: ThreadContextData,
+        ends_with: route,
         recorded_at: [],
         is: [frequent, when_named],
     }
@@ -31,7 +40,8 @@ event_types! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct ContextPlace {
-    /// The module whose memory it is in; 0: it lies at a distance from the thread pointer.
+    /// The lowest 32 bits: the module whose memory it is in; 0: it lies at a distance from the
+    /// thread pointer. Above: one more than the index of the attribute that has the route; 0: none.
     pub module: u64,
     /// Bytes from the beginning of that memory, or from the thread pointer.
     pub offset: u64,

@@ -524,6 +524,9 @@ struct linux_trace_sample {
 struct linux_trace_thread_context {
     char linux_trace_id[16]; /* The identifier of the trace. */
     char linux_span_id[8];   /* The identifier of the span. */
+    /* The route or the name of what the thread does for it, where the program says so in an attribute, ended by a
+     * null; one that is too long is cut. What follows the null is removed. */
+    char linux_route[64];
 };
 /* To here. */
 

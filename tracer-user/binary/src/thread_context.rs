@@ -8,12 +8,13 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use tracer_common::kernel::ThreadContextData;
-use zerocopy::FromBytes as _;
+use tracer_common::event_type::read_grown;
+use tracer_common::kernel::{ROUTE_BYTES, ThreadContextData};
 
 use crate::process_memory;
 use crate::stacks::{BuildIds, MappedBy, Mapping, binary, time_now};
@@ -35,9 +36,33 @@ pub struct ThreadContext {
     pub trace_id: [u8; 16],
     /// Identifier of the span.
     pub span_id: [u8; 8],
+    /// Route or name of what the thread does for it.
+    pub route: Route,
+}
+
+/// Route or name of what a thread does, as its program says it in an attribute, ended by a null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Route(pub [u8; ROUTE_BYTES]);
+
+impl Route {
+    /// None is said.
+    pub const NONE: Self = Self([0; ROUTE_BYTES]);
+
+    /// Returns the name; `None` where none is said.
+    #[must_use]
+    pub fn name(&self) -> Option<&[u8]> {
+        let name = self.0.split(|byte| *byte == 0).next();
+        name.filter(|name| !name.is_empty())
+    }
 }
 
 impl ThreadContext {
+    /// Tells whether two are of the same span.
+    #[must_use]
+    pub fn is_same_span(&self, other: &Self) -> bool {
+        (self.trace_id, self.span_id) == (other.trace_id, other.span_id)
+    }
+
     /// Reads a record; `None` where it is not valid at this moment, or has no trace.
     #[must_use]
     pub fn parse(untrusted: &[u8; RECORD_BYTES]) -> Option<Self> {
@@ -49,6 +74,7 @@ impl ThreadContext {
         (rest.first() == Some(&VALID) && is_set).then_some(Self {
             trace_id: *trace_id,
             span_id: *span_id,
+            route: Route::NONE,
         })
     }
 
@@ -56,11 +82,13 @@ impl ThreadContext {
     /// has none.
     #[must_use]
     pub fn of_event(untrusted: &[u8]) -> Option<Self> {
-        let (data, _) = ThreadContextData::read_from_prefix(untrusted).ok()?;
+        let least = offset_of!(ThreadContextData, route);
+        let data: ThreadContextData = read_grown(untrusted, least)?;
         let is_set = data.trace_id != [0; 16] && data.span_id != [0; 8];
         is_set.then_some(Self {
             trace_id: data.trace_id,
             span_id: data.span_id,
+            route: Route(data.route),
         })
     }
 
@@ -148,6 +176,51 @@ impl ProcessContextHeader {
     }
 }
 
+/// Attributes that say what a thread does: the first of these that a program has counts.
+const ROUTES: [&str; 5] = ["http.route", "http_route", "span.name", "span_name", "name"];
+
+/// Returns the index of the attribute of threads that says what they do, by the list of their names
+/// in a published context.
+#[must_use]
+pub fn route_key(untrusted: &[u8]) -> Option<u8> {
+    const KEY: &[u8] = b"threadlocal.attribute_key_map";
+    /// Tags of protobuf: a value; a list in it, and its entries; a text.
+    const VALUE: u8 = 0x12;
+    const LIST: u8 = 0x2a;
+    const ENTRY: u8 = 0x0a;
+    const TEXT: u8 = 0x0a;
+    let at = untrusted.windows(KEY.len()).position(|key| key == KEY)?;
+    let (value, _) = field(untrusted.get(at + KEY.len()..)?, VALUE)?;
+    let (mut entries, _) = field(value, LIST)?;
+    let mut names = Vec::new();
+    while let Some((entry, rest)) = field(entries, ENTRY) {
+        // One of another kind has an index too.
+        names.push(field(entry, TEXT).map(|(text, _)| text));
+        entries = rest;
+    }
+    let index = |wanted: &&str| {
+        let wanted = Some(wanted.as_bytes());
+        names.iter().position(|name| *name == wanted)
+    };
+    u8::try_from(ROUTES.iter().find_map(index)?).ok()
+}
+
+/// Takes a field of protobuf that has bytes, if it comes first and has this tag: its bytes, and
+/// what follows.
+fn field(untrusted: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (first, mut rest) = untrusted.split_first()?;
+    let mut length = 0_usize;
+    for shift in [0, 7, 14] {
+        let (byte, behind) = rest.split_first()?;
+        rest = behind;
+        length |= usize::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return rest.split_at_checked(length).filter(|_| *first == tag);
+        }
+    }
+    None
+}
+
 /// Tells whether a published context says that threads have contexts of the kind that is read here:
 /// by an attribute, a key with a value, which is a text.
 #[must_use]
@@ -170,16 +243,14 @@ pub fn has_thread_contexts(untrusted: &[u8]) -> bool {
     })
 }
 
-/// Finds where a process, which has these mappings, publishes the contexts of its threads; `None`
-/// where it does not, or where that is unknown.
+/// Finds where a process, which has these mappings, publishes the contexts of its threads, and
+/// which of their attributes says what they do; `None` where it does not, or where that is unknown.
 pub fn context_place(
     pid: i32,
     mappings: &[Mapping],
     build_ids: &mut BuildIds,
-) -> Option<VariablePlace> {
-    if !publishes(pid)? {
-        return None;
-    }
+) -> Option<(VariablePlace, Option<u8>)> {
+    let published = published(pid)?;
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let mut seen: Vec<&Arc<[u8]>> = Vec::new();
     let mut places = Vec::new();
@@ -196,7 +267,7 @@ pub fn context_place(
     }
     // Of several, which of them is written is unknown.
     match places[..] {
-        [place] => place,
+        [place] => place.map(|place| (place, route_key(&published))),
         _ => None,
     }
 }
@@ -218,14 +289,15 @@ pub fn context_variable(
     Some((variable, mapping.start.wrapping_sub(own)))
 }
 
-/// Tells whether a process says that its threads have contexts; `None` where that is not told.
-fn publishes(pid: i32) -> Option<bool> {
+/// Returns what a process publishes that says that its threads have contexts; `None` where it does
+/// not, or where that is not told.
+fn published(pid: i32) -> Option<Vec<u8>> {
     let maps = File::open(format!("/proc/{pid}/maps")).ok()?;
     let lines = BufReader::new(maps).take(MOST_MAPS_BYTES).split(b'\n');
     let published = lines.map_while(Result::ok);
     let published: Vec<u64> = published.filter_map(|line| published_at(&line)).collect();
     let mut contexts = published.into_iter();
-    Some(contexts.any(|at| payload(pid, at).is_some_and(|bytes| has_thread_contexts(&bytes))))
+    contexts.find_map(|at| payload(pid, at).filter(|bytes| has_thread_contexts(bytes)))
 }
 
 /// Reads what a process has published, where it is of one moment.
@@ -244,6 +316,31 @@ fn payload(pid: i32, at: u64) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_attribute_that_says_what_a_thread_does_is_found_by_its_name() {
+        let field = |tag: u8, bytes: &[u8]| {
+            let length = u8::try_from(bytes.len()).unwrap();
+            [&[tag, length][..], bytes].concat()
+        };
+        let map = |names: &[&str]| {
+            let entry = |name: &&str| field(0x0a, &field(0x0a, name.as_bytes()));
+            let entries: Vec<u8> = names.iter().flat_map(entry).collect();
+            let key = field(0x0a, b"threadlocal.attribute_key_map");
+            [key, field(0x12, &field(0x2a, &entries))].concat()
+        };
+        assert_eq!(route_key(&map(&["user", "http_route"])), Some(1));
+        // By what it says, and not by its place.
+        assert_eq!(route_key(&map(&["name", "", "http.route"])), Some(2));
+        assert_eq!(route_key(&map(&["datadog.local_root_span_id"])), None);
+        assert_eq!(route_key(&map(&[])), None);
+        let whole = map(&["user", "http.route"]);
+        for length in 0..whole.len() {
+            assert_eq!(route_key(&whole[..length]), None);
+        }
+        let long = [&whole[..32], &[0xff; 9]].concat();
+        assert_eq!(route_key(&long), None);
+    }
 
     fn record(valid: u8) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];

@@ -8,13 +8,14 @@
 //! reads both.
 
 use std::collections::HashMap;
+use std::mem::offset_of;
 
 use tracer_binary::stacks::{LONGEST_BEFORE, NEXT_USER_EVENT, RecordedStack};
-pub use tracer_binary::thread_context::ThreadContext;
+pub use tracer_binary::thread_context::{Route, ThreadContext};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{SignalGenerateData, ThreadContextData};
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
-use zerocopy::FromBytes as _;
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 /// Threads whose contexts are known at a time. Beyond that, all are forgotten.
 const MOST: usize = 1 << 20;
@@ -306,14 +307,24 @@ pub fn context_event(
     let data = ThreadContextData {
         trace_id: context.map_or([0; 16], |context| context.trace_id),
         span_id: context.map_or([0; 8], |context| context.span_id),
+        route: context.map_or(Route::NONE, |context| context.route).0,
     };
     (header, data)
+}
+
+/// Returns the data of the event as it is written: without what follows the route.
+#[must_use]
+pub fn written(data: &ThreadContextData) -> &[u8] {
+    let name = Route(data.route).name().map_or(0, <[u8]>::len);
+    let end = offset_of!(ThreadContextData, route) + name + 1;
+    let bytes = data.as_bytes();
+    bytes.get(..end).unwrap_or(bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use tracer_common::kernel::StackData;
-    use zerocopy::{FromZeros as _, IntoBytes as _};
+    use zerocopy::FromZeros as _;
 
     use super::*;
 

@@ -28,7 +28,7 @@ const MOST: (u32, u32) = (10_000, 15_000);
 pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_process_fork", 8600, 18200),
     budget("task_newtask", 8600, 18500),
-    budget("sched_process_exit", 2350, 2780),
+    budget("sched_process_exit", 3900, 4450),
     budget("sched_process_exec", 26500, 33100),
     budget("cgroup_attach_task", 9850, 10800),
     budget("task_rename", 4670, 14300),
@@ -45,14 +45,14 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_waking", 2100, 2900),
     budget("sched_wakeup", 750, 1450),
     budget("sched_wakeup_new", 1110, 2040),
-    budget("sched_switch_locks", 2400, 3100),
+    budget("sched_switch_locks", 4100, 4800),
     budget("sched_switch", 27500, 37500),
     budget("sched_migrate_task", 610, 1130),
-    budget("signal_generate", 19000, 8500),
-    budget("signal_deliver", 2580, 3050),
+    budget("signal_generate", 19000, 10000),
+    budget("signal_deliver", 4150, 4700),
     budget("mark_victim", 650, 1140),
-    budget("page_fault_user", 2850, 3350),
-    budget("page_fault_kernel", 2850, 3350),
+    budget("page_fault_user", 3750, 4200),
+    budget("page_fault_kernel", 3750, 4200),
     budget("block_io_start", 260, 380),
     budget("block_getrq", 112, 230),
     budget("block_rq_issue", 1480, 1680),
@@ -68,7 +68,7 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sys_enter_descriptors", 48400, 49800),
     budget("sys_exit_descriptors", 46800, 47800),
     budget("sys_enter", 116400, 80900),
-    budget("sys_exit", 126600, 91900),
+    budget("sys_exit", 135000, 91900),
 ];
 
 /// Returns the budget of a program.

@@ -50,6 +50,10 @@ const TICK: Duration = Duration::from_millis(20);
 const FIRST_WAIT: Duration = Duration::from_millis(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
+/// Time between questions to a process that has contexts, whether it has an attribute by now that
+/// says what threads do.
+const ROUTE_WAIT: Duration = Duration::from_secs(5);
+
 /// Time between looks at all traced processes where the kernel does not report what is mapped.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
@@ -216,6 +220,12 @@ impl Candidates {
         self.0.insert(pid, candidate);
     }
 
+    fn ask_for_route(&mut self, pid: i32) {
+        if let Some(candidate) = self.0.get_mut(&pid) {
+            candidate.next = Instant::now() + ROUTE_WAIT;
+        }
+    }
+
     fn ask_later(&mut self, pid: i32) {
         if let Some(candidate) = self.0.get_mut(&pid) {
             candidate.next = Instant::now() + candidate.wait;
@@ -379,8 +389,12 @@ impl Watch {
     fn ask_candidates(&mut self) {
         for pid in self.candidates.due() {
             match place_of(pid) {
-                Ok(Some(place)) => {
+                Ok(Some(place)) if has_route(&place.0) => {
                     self.candidates.0.remove(&pid);
+                    self.tell(pid, place);
+                }
+                Ok(Some(place)) => {
+                    self.candidates.ask_for_route(pid);
                     self.tell(pid, place);
                 }
                 Ok(None) => {
@@ -561,8 +575,15 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
                 continue;
             }
             match place_of(pid) {
+                Ok(Some((place, _))) if !has_route(&place) && self.told.contains(&pid) => {
+                    self.candidates.ask_for_route(pid);
+                }
                 Ok(Some((place, program))) if (self.tell)(pid, Some(place)) => {
-                    self.candidates.0.remove(&pid);
+                    if has_route(&place) {
+                        self.candidates.0.remove(&pid);
+                    } else {
+                        self.candidates.ask_for_route(pid);
+                    }
                     self.told.insert(pid);
                     // It may have begun another program meanwhile, which is told of later.
                     if program_of(pid).as_ref() != Some(&program) {
@@ -594,16 +615,17 @@ fn place_of(pid: i32) -> Result<Option<(ContextPlace, PathBuf)>, Gone> {
         let mut build_ids = BuildIds::new();
         let mappings = read_mappings(pid, &mut build_ids);
         let place = context_place(pid, &mappings, &mut build_ids);
-        Ok(place.map(|place| (in_words(place), program)))
+        Ok(place.map(|(place, route)| (in_words(place, route), program)))
     });
     // One that keeps the kernel from answering is asked again.
     asked.unwrap_or(Ok(None))
 }
 
-fn in_words(place: VariablePlace) -> ContextPlace {
+fn in_words(place: VariablePlace, route: Option<u8>) -> ContextPlace {
+    let route = route.map_or(0, |index| u64::from(index) + 1) << 32;
     match place {
         VariablePlace::Distance(distance) => ContextPlace {
-            module: 0,
+            module: route,
             offset: distance.cast_unsigned(),
             generation: 0,
         },
@@ -612,11 +634,16 @@ fn in_words(place: VariablePlace) -> ContextPlace {
             offset,
             generation,
         } => ContextPlace {
-            module,
+            module: module & u64::from(u32::MAX) | route,
             offset,
             generation,
         },
     }
+}
+
+/// Tells whether it is known of a place which attribute says what threads do.
+fn has_route(place: &ContextPlace) -> bool {
+    place.module >> 32 != 0
 }
 
 fn program_of(pid: i32) -> Option<PathBuf> {

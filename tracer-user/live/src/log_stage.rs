@@ -7,9 +7,8 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, EventHeader, Truncation};
 use tracer_event::probe::is_probe;
-use tracer_event::thread_contexts::{WrittenContexts, context_event, has_context_at};
+use tracer_event::thread_contexts::{WrittenContexts, context_event, has_context_at, written};
 use tracer_log_view::log_output::LogOutput;
-use zerocopy::IntoBytes as _;
 
 /// Log that events go to.
 pub struct LogStage {
@@ -47,7 +46,7 @@ impl LogStage {
             let (header, data) = context_event(&event.header, context);
             let event = Event {
                 header,
-                data: data.as_bytes(),
+                data: written(&data),
             };
             self.log.add(&event, comm, types);
         }

@@ -16,7 +16,7 @@ impl ProcessContexts {
     /// Finds where a process, which has these mappings, publishes the contexts of its threads;
     /// `None` where it does not, or where that is unknown.
     pub fn find(pid: i32, mappings: &[Mapping], build_ids: &mut BuildIds) -> Option<Self> {
-        let place = context_place(pid, mappings, build_ids)?;
+        let (place, _route) = context_place(pid, mappings, build_ids)?;
         Some(Self { pid, place })
     }
 

@@ -13,7 +13,7 @@ use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
-use super::context_spans::{ContextSpan, ContextSpans};
+use super::context_spans::{ContextSpan, ContextSpans, RouteSpan, RouteSpans};
 use super::kind::{Explained, GivenSteps, ShownSpan, SpanKind, Split, segments};
 use super::rules::rules;
 use super::scope::{Question, SpanChoice};
@@ -34,6 +34,10 @@ const STEPS_AN_EVENT: u64 = 32;
 
 /// Different system calls that are counted: more than a table has.
 const MOST_CALLS: usize = 4096;
+
+/// Routes that are told apart, and the name of all beyond.
+const MOST_ROUTES: usize = 1024;
+const OTHER_ROUTES: &[u8] = b"(others)";
 
 /// Name of the spans of OpenTelemetry of all traces.
 const ALL_CONTEXT_SPANS: &[u8] = b"opentelemetry";
@@ -70,6 +74,9 @@ pub struct Paths {
     next_wakes_in: FunctionId,
     /// Spans of OpenTelemetry, where a trace is asked about.
     contexts: Option<ContextSpans>,
+    /// Requests by their routes, where these are asked for, and the kinds of spans that they are.
+    routes: Option<RouteSpans>,
+    kinds_of_routes: BTreeMap<Vec<u8>, usize>,
     /// The context of the event that is looked at.
     context: Option<ThreadContext>,
     kinds: Vec<SpanKind>,
@@ -113,6 +120,8 @@ impl Paths {
             question,
             choice,
             contexts,
+            routes: None,
+            kinds_of_routes: BTreeMap::new(),
             context: None,
             scope: Scope::default(),
             types: EventTypes::default(),
@@ -160,6 +169,64 @@ impl Paths {
         Self {
             tells_objects: true,
             ..self
+        }
+    }
+
+    /// Takes for spans from now on what threads do for traces of OpenTelemetry, by the routes or
+    /// names that contexts say.
+    #[must_use]
+    pub fn telling_routes(self) -> Self {
+        Self {
+            routes: Some(RouteSpans::default()),
+            ..self
+        }
+    }
+
+    /// Notes the context of the event that was looked at last.
+    pub fn note_route(&mut self, event: &Event<'_>, context: Option<ThreadContext>) {
+        let Some(routes) = &mut self.routes else {
+            return;
+        };
+        let was_open = routes.oldest().is_some();
+        if let Some(span) = routes.feed(event, context) {
+            let thread = Thread {
+                pid: event.header.pid,
+                tid: event.header.tid,
+            };
+            self.explain_route(thread, span);
+        }
+        if was_open || context.is_some() {
+            self.hold_history();
+        }
+    }
+
+    /// Explains a request.
+    fn explain_route(&mut self, thread: Thread, of: RouteSpan) {
+        let name = of.route.name().unwrap_or_default();
+        let is_new = self.kinds_of_routes.len() < MOST_ROUTES;
+        let name = match self.kinds_of_routes.contains_key(name) || is_new {
+            true => name.to_vec(),
+            false => OTHER_ROUTES.to_vec(),
+        };
+        let kind = match self.kinds_of_routes.get(&name) {
+            Some(kind) => *kind,
+            None => {
+                let kind = self.kind([b"route ", name.as_slice()].concat());
+                self.kinds_of_routes.insert(name, kind);
+                kind
+            }
+        };
+        let span = Span {
+            rule: kind,
+            begun_by: thread,
+            thread,
+            from: of.from,
+            to: of.to,
+            polls: Vec::new(),
+            has_older_polls: false,
+        };
+        if span.ns() > 0 && self.is_at(&span) {
+            self.explain(kind, span, None);
         }
     }
 
@@ -411,6 +478,10 @@ impl Paths {
         let contexts = self.contexts.as_mut();
         for (thread, span) in contexts.map(ContextSpans::end).unwrap_or_default() {
             self.explain_context(thread, span);
+        }
+        let routes = self.routes.as_mut().map(RouteSpans::end);
+        for (thread, span) in routes.unwrap_or_default() {
+            self.explain_route(thread, span);
         }
     }
 
@@ -736,10 +807,9 @@ impl Paths {
     fn hold_history(&mut self) {
         let held = self.held_ns.map(|ns| self.last.0.saturating_sub(ns));
         let of_contexts = self.contexts.as_ref().and_then(ContextSpans::oldest);
-        let oldest = match (self.spans.oldest(), of_contexts) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
+        let of_routes = self.routes.as_ref().and_then(RouteSpans::oldest);
+        let open = [self.spans.oldest(), of_contexts, of_routes];
+        let oldest = open.into_iter().flatten().min();
         let from = match (held.map(MonotonicNs), oldest) {
             (Some(held), Some(oldest)) => Some(held.min(oldest)),
             (held, oldest) => held.or(oldest),

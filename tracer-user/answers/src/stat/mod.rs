@@ -87,7 +87,7 @@ impl Statistics {
         spans: Vec<SpanSpec>,
         scope: Scope,
     ) -> anyhow::Result<Self> {
-        let mut sums = Sums::new(spans).within(scope);
+        let mut sums = Sums::new(spans).by_route().within(scope);
         follow(&mut walk, &mut sums)?;
         Ok(Self {
             start: walk.anchor().monotonic,
@@ -183,19 +183,22 @@ pub fn consumer(
     (is_json, budget): (bool, Budget),
     lines: Lines,
 ) -> Box<dyn Consumer> {
-    Box::new(Answering::new(Sums::new(spans), move |sums, summary| {
-        let statistics = Statistics::finish(sums, summary);
-        if statistics.paths.has_named_spans() {
-            statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
-        }
-        let shown = if is_json {
-            budget.document(&json(&statistics, view))
-        } else {
-            budget.text_before_closing(text(&statistics, view), summary)
-        };
-        lines.bytes().extend_from_slice(shown.as_bytes());
-        Ok(())
-    }))
+    Box::new(Answering::new(
+        Sums::new(spans).by_route(),
+        move |sums, summary| {
+            let statistics = Statistics::finish(sums, summary);
+            if statistics.paths.has_named_spans() {
+                statistics.paths.unmet().iter().for_each(|unmet| say(unmet));
+            }
+            let shown = if is_json {
+                budget.document(&json(&statistics, view))
+            } else {
+                budget.text_before_closing(text(&statistics, view), summary)
+            };
+            lines.bytes().extend_from_slice(shown.as_bytes());
+            Ok(())
+        },
+    ))
 }
 
 #[cfg(test)]

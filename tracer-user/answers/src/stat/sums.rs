@@ -87,6 +87,15 @@ impl Sums {
         }
     }
 
+    /// Sums up requests by their routes too, where contexts of threads say these.
+    #[must_use]
+    pub fn by_route(self) -> Self {
+        Self {
+            paths: self.paths.telling_routes(),
+            ..self
+        }
+    }
+
     /// Restricts it to this part of the trace: times of threads as far as they lie in it; spans,
     /// system calls and what happens at a moment where they end in it.
     #[must_use]
@@ -284,6 +293,7 @@ impl Consumer for Sums {
             self.take_stack(stack);
         }
         self.go_on(event, comm, &mut ());
+        self.paths.note_route(event, view.context);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{ExitData, SignalDeliverData};
 use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::{EventTypes, Ledger};
-use zerocopy::{FromBytes, IntoBytes as _};
+use zerocopy::FromBytes;
 
 use super::newest::{Block, Newest};
 use super::{Condition, TriggerRule, TriggerSetup};
@@ -20,7 +20,7 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::probe::is_probe;
 use tracer_event::summary::Summary;
-use tracer_event::thread_contexts::{WrittenContexts, context_event, has_context_at};
+use tracer_event::thread_contexts::{WrittenContexts, context_event, has_context_at, written};
 use tracer_log_view::log_output::{LogOutput, LogSetup};
 use tracer_text::escape::push_for_people;
 use tracer_text::signal_name;
@@ -106,7 +106,7 @@ impl FlightRecorder {
         let mut is_full = false;
         if self.contexts.differs(&line.event, line.context, is_at) {
             let (header, data) = context_event(&line.event.header, line.context);
-            let data = data.as_bytes();
+            let data = written(&data);
             is_full |= self.newest.push(&Event { header, data }, comm);
         }
         is_full |= self.newest.push(&line.event, comm);
