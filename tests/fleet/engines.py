@@ -99,11 +99,26 @@ def spans_of(catalog, folder, scratch):
     return known["spans"]
 
 
+def files_of(port):
+    """The files in the bucket of a server of S3 on loopback."""
+    import pyarrow.fs
+
+    return pyarrow.fs.S3FileSystem(
+        access_key=BUCKET["KEY"],
+        secret_key=BUCKET["SECRET"],
+        endpoint_override=f"127.0.0.1:{port}",
+        scheme="http",
+        region="us-east-1",
+        allow_bucket_creation=True,
+        # It may be busy.
+        connect_timeout=60,
+        request_timeout=60,
+    )
+
+
 @contextlib.contextmanager
 def bucket(scratch, address="127.0.0.1", most_bytes=1 << 30):
     """A server of S3 that has an empty bucket and takes so many bytes: its port, the files in it, and its process."""
-    import pyarrow.fs
-
     parts = ["master", "volume", "filer", "s3"]
     ports = {f"{part}.{port}": free_port() for part in parts for port in ["port", "port.grpc"]}
     keys = {"accessKey": BUCKET["KEY"], "secretKey": BUCKET["SECRET"]}
@@ -116,14 +131,7 @@ def bucket(scratch, address="127.0.0.1", most_bytes=1 << 30):
     with open(scratch / "s3.said", "w") as said:
         server = subprocess.Popen(list(map(str, words)), stdout=said, stderr=said)
     try:
-        store = pyarrow.fs.S3FileSystem(
-            access_key=keys["accessKey"],
-            secret_key=keys["secretKey"],
-            endpoint_override=f"127.0.0.1:{ports['s3.port']}",
-            scheme="http",
-            region="us-east-1",
-            allow_bucket_creation=True,
-        )
+        store = files_of(ports["s3.port"])
         end = time.monotonic() + 120
         while True:
             try:
