@@ -22,8 +22,12 @@ pub const THREAD_ID: u64 = 0x77;
 /// Data that are longer than those of any type.
 const DATA: [u8; 512] = [0; 512];
 
-/// A new log of a stream of this name.
-pub(crate) fn log(path: &Path, name: &str) -> anyhow::Result<LogWriter> {
+/// Begins a log of a stream of this name.
+///
+/// # Errors
+///
+/// It cannot be made.
+pub fn log(path: &Path, name: &str) -> anyhow::Result<LogWriter> {
     let header = LogHeader {
         attributes: Attributes::default().with_name(name),
         anchor: ClockPair {

@@ -9,6 +9,11 @@ use std::process::Command;
 
 use serde_json::Value;
 use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES, SystemEventType};
+use tracer_common::kernel::SwitchInData;
+use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
+use tracer_engine::{EventTypes, Ledger};
+use tracer_log::FinalStatus;
+use zerocopy::IntoBytes as _;
 
 use tests::log_reader::Log;
 use tests::{made, made_calls, made_ends, made_hostile, made_log, made_slices, made_stacks};
@@ -127,6 +132,68 @@ fn has(types: &BTreeSet<String>, family: &str) -> bool {
     let is_beginning = family.ends_with(':') || family == "request";
     let is_it = |name: &String| *name == family || (is_beginning && name.starts_with(family));
     types.iter().any(is_it)
+}
+
+/// Writes a log of so many spans of two threads that take turns on a CPU.
+fn write_spans(path: &Path, spans: u64) -> anyhow::Result<()> {
+    let mut writer = made::log(path, "spans")?;
+    let mut types = EventTypes::default();
+    let [begin, end] = [&b"x begin"[..], b"x end"].map(|name| types.define_user(name, None));
+    for nth in 0..spans {
+        let at = made::START_NS + 1_000_000 * nth;
+        let (tid, other) = if nth % 2 == 0 { (7, 8) } else { (8, 7) };
+        let back = SwitchInData {
+            prev_pid: 7,
+            prev_tid: other,
+            prev_comm: *b"x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            others: 0,
+            reserved: 0,
+        };
+        let data = format!("span {nth}");
+        let events = [
+            (0, EventTypeId::SWITCH_IN, back.as_bytes()),
+            (1_000, begin, data.as_bytes()),
+            (500_000, end, data.as_bytes()),
+        ];
+        for (later, event_type, data) in events {
+            let header = EventHeader {
+                time: MonotonicNs(at + later),
+                event_type,
+                pid: 7,
+                tid,
+                cpu: Some(0),
+                thread_id: 0,
+                program_address: 0,
+                truncation: Truncation::None,
+            };
+            writer.append(&header, data, b"x", &types)?;
+        }
+    }
+    Ok(writer.complete(&types, &Ledger::default(), FinalStatus::default())?)
+}
+
+#[test]
+fn of_a_longer_log_the_python_package_has_no_more_in_memory() {
+    // Each of several batches.
+    let [short, long] = [80_000, 480_000].map(|spans| {
+        let log = Log::written_by(|path| write_spans(path, spans)).unwrap();
+        let said = run("frames", "package_memory.py", &[&log.path()]);
+        let grown: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+        assert_eq!(grown["events"]["rows"], 3 * spans);
+        assert_eq!(grown["spans"]["rows"], spans);
+        grown
+    });
+    for table in TABLES {
+        let grown = |of: &Value| of[table]["grown"].as_u64().unwrap();
+        let batch = long[table]["batch"].as_u64().unwrap();
+        // One is made while another one is used; pages come and go.
+        assert!(
+            grown(&long) <= grown(&short) + 2 * batch + 1024,
+            "{table}: {} and {}",
+            short[table],
+            long[table]
+        );
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 77] = [
+pub const TESTS: [&str; 78] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -55,6 +55,7 @@ pub const TESTS: [&str; 77] = [
     "no_call_needs_an_allocator",
     "no_call_needs_any_one_allocation",
     "no_control_call_waits_for_who_runs_in_between",
+    "of_a_longer_log_the_python_package_has_no_more_in_memory",
     "of_a_pipeline_the_command_is_named_that_the_others_wait_for",
     "of_a_thousand_requests_through_a_proxy_each_path_is_that_which_its_senders_tell",
     "of_more_threads_than_there_are_sums_the_rest_is_counted_and_said",
