@@ -10,7 +10,11 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use tracer_tables::{BatchColumn, Column, ColumnType, ColumnValues, TableSetup, TextValues};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tracer_tables::{
+    BatchColumn, Column, ColumnType, ColumnValues, RowBatch, TableSetup, TextValues,
+};
 
 use crate::reading::Batches;
 
@@ -73,16 +77,25 @@ impl ArrowReader {
         }
     }
 
-    fn record_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        let batch = self.batches.next();
-        let batch = batch.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
-        let Some(batch) = batch else {
+    /// Returns the next batch; `None` at the end.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Batches::next`].
+    pub fn next_batch(&mut self) -> PyResult<Option<RecordBatch>> {
+        let Some(batch) = self.batches.next()? else {
             return Ok(None);
         };
+        let made = self.record_batch(batch);
+        let made = made.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Some(made))
+    }
+
+    fn record_batch(&mut self, batch: RowBatch) -> Result<RecordBatch, ArrowError> {
         let columns = batch.into_columns().zip(&mut self.dictionaries);
         let columns = columns.map(|(column, known)| array(column, known));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        RecordBatch::try_new(Arc::clone(&self.schema), columns).map(Some)
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
     }
 }
 
@@ -90,7 +103,9 @@ impl Iterator for ArrowReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.record_batch().transpose()
+        let batch = self.next_batch();
+        let batch = batch.map_err(|error| ArrowError::ExternalError(Box::new(error)));
+        batch.transpose()
     }
 }
 

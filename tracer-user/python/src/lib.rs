@@ -31,6 +31,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<log::PyLog>()?;
     module.add_class::<table::PyTable>()?;
+    module.add_class::<table::PyBatch>()?;
+    module.add_class::<table::BatchIterator>()?;
     module.add_class::<rows::RowIterator>()?;
     module.add_function(wrap_pyfunction!(definitions, module)?)
 }

@@ -17,7 +17,7 @@ from ._timeline import Timeline, timeline
 Moment = Union[int, float, str, datetime, timedelta]
 
 #: Rows of a batch.
-BATCH_ROWS = 65_536
+BATCH_ROWS = 32_768
 
 
 class Log:

@@ -120,7 +120,10 @@ class Table:
 
     def to_polars(self) -> Any:
         """Returns the rows as a ``polars.DataFrame``."""
-        return _needed("polars").DataFrame(self)
+        polars = _needed("polars")
+        # Each batch becomes polars' own while the next one is read; as a whole they would do so at the end.
+        parts = [polars.DataFrame(batch) for batch in self._native.batches()]
+        return polars.concat(parts, rechunk=False) if parts else polars.DataFrame(self)
 
     def to_arrow(self) -> Any:
         """Returns the rows as a ``pyarrow.Table``."""

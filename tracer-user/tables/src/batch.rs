@@ -29,7 +29,7 @@ pub enum ColumnValues {
     TextValues(TextValues),
 }
 
-/// A column of a batch.
+/// A column of a batch that is taken.
 #[derive(Debug)]
 pub struct BatchColumn {
     /// The column.
@@ -89,6 +89,11 @@ impl RowBatch {
     pub fn take(&mut self) -> Self {
         self.fill_origin();
         let capacity = self.rows;
+        for column in &mut self.columns {
+            if column.column.is_nullable && column.values.is_empty() {
+                column.fill(capacity);
+            }
+        }
         let columns = self.columns.iter_mut().map(|column| {
             let values = match &mut column.values {
                 ColumnValues::Nothing => ColumnValues::Nothing,
@@ -244,12 +249,28 @@ impl RowBatch {
     /// Pushes the text that `write` appends; none where it returns false.
     pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let mut has_value = false;
-        let bytes = &mut self.bytes;
+        let (bytes, rows) = (&mut self.bytes, self.rows);
         if let Some(BatchColumn {
+            column,
             values: ColumnValues::TextValues(texts),
-            ..
+            valid,
         }) = self.columns.get_mut(self.next)
         {
+            if column.is_nullable && texts.count() == 0 {
+                if !write(&mut texts.bytes) {
+                    texts.bytes.clear();
+                    self.next += 1;
+                    return;
+                }
+                *bytes += texts.bytes.len();
+                texts.end_first(rows);
+                if rows > 0 {
+                    valid.resize(rows, false);
+                    valid.push(true);
+                }
+                self.next += 1;
+                return;
+            }
             texts.push(|out| {
                 let before = out.len();
                 has_value = write(out);
@@ -282,6 +303,12 @@ impl RowBatch {
         self.next += 1;
         if matches!(column.values, ColumnValues::Nothing) {
             return;
+        }
+        if column.column.is_nullable && column.values.is_empty() {
+            if !has_value {
+                return;
+            }
+            column.fill(rows);
         }
         let mut has_value = has_value;
         if !push(&mut column.values) {
@@ -354,7 +381,47 @@ impl RowBatch {
     }
 }
 
+impl BatchColumn {
+    /// Fills a column that has had no value in so many rows: until it has one, nothing is pushed.
+    fn fill(&mut self, rows: usize) {
+        if rows > 0 && !matches!(self.values, ColumnValues::Nothing) {
+            self.values.resize(rows);
+            self.valid.resize(rows, false);
+        }
+    }
+}
+
 impl ColumnValues {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Nothing => true,
+            Self::U64(values) => values.is_empty(),
+            Self::I64(values) => values.is_empty(),
+            Self::U32(values) => values.is_empty(),
+            Self::I32(values) => values.is_empty(),
+            Self::Bool(values) => values.is_empty(),
+            Self::Name(values, _) => values.is_empty(),
+            Self::TextValues(texts) => texts.count() == 0,
+        }
+    }
+
+    /// Adds any values, for rows that have none.
+    fn resize(&mut self, rows: usize) {
+        match self {
+            Self::Nothing => {}
+            Self::U64(values) => values.resize(rows, 0),
+            Self::I64(values) => values.resize(rows, 0),
+            Self::U32(values) => values.resize(rows, 0),
+            Self::I32(values) => values.resize(rows, 0),
+            Self::Bool(values) => values.resize(rows, false),
+            Self::Name(values, names) => {
+                let none = names.number(b"");
+                values.resize(rows, none);
+            }
+            Self::TextValues(texts) => texts.resize(rows),
+        }
+    }
+
     fn new(of: ColumnType, capacity: usize) -> Self {
         match of {
             ColumnType::U64 => Self::U64(Vec::with_capacity(capacity)),

@@ -55,6 +55,18 @@ impl TextValues {
         self.end_value(before);
     }
 
+    /// Ends the first value that has bytes, which are all, behind so many without.
+    pub(crate) fn end_first(&mut self, without: usize) {
+        self.resize(without);
+        self.end_value(0);
+    }
+
+    /// Adds values without bytes until there are so many.
+    pub(crate) fn resize(&mut self, count: usize) {
+        let end = self.ends.last().copied().unwrap_or_default();
+        self.ends.resize(count.saturating_add(1), end);
+    }
+
     /// Ends the value that begins at `before`.
     fn end_value(&mut self, before: usize) {
         match i32::try_from(self.bytes.len()) {
