@@ -26,7 +26,9 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 import urllib.request
+from xml.etree import ElementTree
 
 import boto3
 import duckdb
@@ -140,9 +142,9 @@ class Weed:
 
 
 class Answers:
-    """A server that answers whatever a function says."""
+    """A server that answers whatever a function says, where there is a token to those who bring it."""
 
-    def __init__(self, answer):
+    def __init__(self, answer, token=None):
         self.asked = asked = []
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -152,7 +154,10 @@ class Answers:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(length)
                 asked.append((self.command, self.path, body))
-                status, headers, body = answer(self.command, self.path, body)
+                if token and self.headers.get("Authorization") != f"Bearer {token}":
+                    status, headers, body = 401, {}, b"Invalid Credentials"
+                else:
+                    status, headers, body = answer(self.command, self.path, body)
                 if status is None:
                     time.sleep(600)
                 self.send_response(status)
@@ -181,6 +186,52 @@ class Answers:
     def stop(self):
         self.server.shutdown()
         self.server.server_close()
+
+
+class Gcs(Answers):
+    """A server of the XML API of Google's object store, as its reference has it: objects, and those made of parts."""
+
+    def __init__(self, token):
+        super().__init__(self.answer, token)
+        self.objects, self.uploads = {}, {}
+
+    def answer(self, command, path, body):
+        parts = urllib.parse.urlsplit(path)
+        _, bucket, key = urllib.parse.unquote(parts.path).split("/", 2)
+        query = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
+        if bucket != "traces":
+            return 404, {}, b"<Error><Code>NoSuchBucket</Code></Error>"
+        mark = f'"{hashlib.md5(body).hexdigest()}"'
+        upload = self.uploads.get(query.get("uploadId"), {})
+        if "uploadId" in query and upload.get("key") != key:
+            return 404, {}, b"<Error><Code>NoSuchUpload</Code></Error>"
+        if command == "HEAD" and key in self.objects:
+            return 200, {"ETag": '"x"', "Last-Modified": "Fri, 27 Nov 2026 00:00:00 GMT"}, self.objects[key]
+        if command == "POST" and "uploads" in query:
+            name = f"upload-{len(self.uploads)}"
+            self.uploads[name] = {"key": key}
+            answer = f"<InitiateMultipartUploadResult><Bucket>{bucket}</Bucket><Key>{key}</Key><UploadId>{name}</UploadId>"
+            return 200, {}, f"{answer}</InitiateMultipartUploadResult>".encode()
+        if command == "PUT" and "partNumber" in query:
+            upload[int(query["partNumber"])] = mark, body
+            return 200, {"ETag": mark}, b""
+        if command == "POST" and upload:
+            listed = [(int(part.findtext("PartNumber")), part.findtext("ETag")) for part in ElementTree.fromstring(body)]
+            made = [upload.get(number, ("", b"")) for number, _ in listed]
+            if [mark for _, mark in listed] != [mark for mark, _ in made] or sorted(listed) != listed:
+                return 400, {}, b"<Error><Code>InvalidPart</Code></Error>"
+            if any(len(part) < 5 << 20 for _, part in made[:-1]):
+                return 400, {}, b"<Error><Code>EntityTooSmall</Code></Error>"
+            self.objects[key] = b"".join(part for _, part in made)
+            del self.uploads[query["uploadId"]]
+            return 200, {}, b'<CompleteMultipartUploadResult><ETag>"x"</ETag></CompleteMultipartUploadResult>'
+        if command == "DELETE" and upload:
+            del self.uploads[query["uploadId"]]
+            return 204, {}, b""
+        if command == "PUT" and not query:
+            self.objects[key] = body
+            return 200, {"ETag": mark}, b""
+        return 404, {}, b"<Error><Code>NoSuchKey</Code></Error>"
 
 
 class Between:
@@ -434,6 +485,44 @@ class Shipping(unittest.TestCase):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "wb") as file:
                 container.download_blob(blob.name).readinto(file)
+        self.check(folder, LOGS)
+
+    def test_all_rows_are_in_gcs_and_none_without_its_token(self):
+        server = Gcs("token")
+        self.addCleanup(server.stop)
+        for log in LOGS:
+            self.put(log)
+        self.variables = {"GOOGLE_BASE_URL": server.url, "GOOGLE_ALLOW_HTTP": "true",
+                          "GOOGLE_APPLICATION_CREDENTIALS": "/nowhere"}
+        said = self.ship("gs://traces/fleet", expected=None)
+        self.assertIn("/nowhere", said)
+        del self.variables["GOOGLE_APPLICATION_CREDENTIALS"]
+        # Nothing says who it is, and no machine of Google's does.
+        nowhere = f"127.0.0.1:{port()}"
+        self.variables |= {"HOME": self.folder, "GCE_METADATA_HOST": nowhere, "GCE_METADATA_IP": nowhere}
+        said = self.ship("gs://traces/fleet", expected=2)
+        self.assertIn("GOOGLE_APPLICATION_CREDENTIALS", said)
+        self.assertEqual(server.asked, [])
+        self.variables["GOOGLE_BEARER_TOKEN"] = "wrong"
+        said = self.ship("gs://traces/fleet", expected=2)
+        self.assertIn("401", said)
+        self.assertNotIn("wrong", said)
+        self.assertEqual(len(self.waiting()), len(LOGS))
+        self.variables["GOOGLE_BEARER_TOKEN"] = "token"
+        self.ship("gs://traces/fleet")
+        self.assertEqual((self.waiting(), server.uploads), ([], {}))
+        self.assertTrue(any("partNumber=2&" in path for _, path, _ in server.asked), "no object has several parts")
+        before = dict(server.objects)
+        for log in LOGS:
+            self.put(log)
+        self.ship("gs://traces/fleet")
+        self.assertEqual(server.objects, before)
+        folder = self.made("from-gcs")
+        for key, content in server.objects.items():
+            path = os.path.join(folder, key.removeprefix("fleet/"))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
         self.check(folder, LOGS)
 
     def test_snapshots_that_their_recorder_renames_are_each_shipped_once(self):

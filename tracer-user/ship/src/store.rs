@@ -49,6 +49,8 @@ pub struct Target {
     prefix: Path,
     /// URL without what follows the prefix, for links.
     shown: String,
+    /// Words about its credentials for where something fails; empty where there are none.
+    hint: String,
 }
 
 /// Maker of connections to servers: they follow no server to another one with what they carry.
@@ -86,6 +88,48 @@ pub fn client(timeout: Duration, is_https_only: bool) -> anyhow::Result<reqwest:
         .https_only(is_https_only)
         .build()
         .context("cannot set up TLS; is there a file of certificates (package ca-certificates)?")
+}
+
+/// Stores, the beginning of the variables that are for each, and one that names credentials.
+const OF_ENVIRONMENT: [(&[&str], &str, &str); 3] = [
+    (&["s3", "s3a"], "AWS_", "AWS_ACCESS_KEY_ID"),
+    (&["gs"], "GOOGLE_", "GOOGLE_APPLICATION_CREDENTIALS"),
+    (
+        &["az", "adl", "abfs", "abfss"],
+        "AZURE_",
+        "AZURE_STORAGE_ACCOUNT_KEY",
+    ),
+];
+
+/// Words in the names of variables that are for credentials, or say that none are needed.
+const OF_CREDENTIALS: [&str; 8] = [
+    "KEY",
+    "TOKEN",
+    "CREDENTIALS",
+    "SERVICE_ACCOUNT",
+    "CLIENT",
+    "SAS",
+    "SKIP_SIGNATURE",
+    "EMULATOR",
+];
+
+/// Returns what to know of the credentials of a store, of which the environment has these
+/// variables: where none names some, the store's library asks the machine for them, and what it
+/// says then leads nowhere on a machine that is not the store's own.
+fn hint(scheme: &str, variables: impl IntoIterator<Item = String>) -> String {
+    let of_scheme = |of: &&(&[&str], &str, &str)| of.0.contains(&scheme);
+    let Some((_, beginning, example)) = OF_ENVIRONMENT.iter().find(of_scheme) else {
+        return String::new();
+    };
+    let is_for_credentials = |name: String| {
+        let name = name.to_ascii_uppercase();
+        let rest = name.strip_prefix(beginning);
+        rest.is_some_and(|rest| OF_CREDENTIALS.iter().any(|word| rest.contains(word)))
+    };
+    if variables.into_iter().any(is_for_credentials) {
+        return String::new();
+    }
+    format!(" with credentials of this machine, since no variable names others (such as {example})")
 }
 
 impl Target {
@@ -151,8 +195,11 @@ impl Target {
                 "--to {typed}: there is no store {other}; give s3://…, gs://…, az://… or file:///…"
             ),
         };
+        let variables = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+        let variables = variables.filter_map(|(name, _)| name.into_string().ok());
         Ok(Self {
             store,
+            hint: hint(url.scheme(), variables),
             prefix: Path::from_url_path(&prefix).with_context(cannot)?,
             shown: typed.trim_end_matches('/').to_owned(),
         })
@@ -197,7 +244,8 @@ impl Upload<'_> {
     /// The store does not take it, or has something else there afterwards.
     pub async fn put(&mut self, part: ObjectPart) -> anyhow::Result<()> {
         let put = self.put_part(part).await;
-        let is_there = put.with_context(|| format!("cannot put {}", self.shown))?;
+        let is_there =
+            put.with_context(|| format!("cannot put {}{}", self.shown, self.target.hint))?;
         if is_there {
             self.find_again().await?;
         }
@@ -252,5 +300,26 @@ impl Upload<'_> {
             self.target.shown
         );
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_names_no_credentials_is_told_so() {
+        let hint = |scheme, names: &[&str]| hint(scheme, names.iter().map(|&name| name.to_owned()));
+        for (scheme, name) in [
+            ("s3", "AWS_ACCESS_KEY_ID"),
+            ("gs", "GOOGLE_APPLICATION_CREDENTIALS"),
+            ("az", "AZURE_STORAGE_ACCOUNT_KEY"),
+        ] {
+            assert!(hint(scheme, &["PATH", "AWS_REGION"]).contains(name));
+            assert_eq!(hint(scheme, &["PATH", name]), "");
+        }
+        assert_eq!(hint("gs", &["google_bearer_token"]), "");
+        assert!(!hint("gs", &["AWS_ACCESS_KEY_ID"]).is_empty());
+        assert_eq!(hint("file", &[]), "");
     }
 }
