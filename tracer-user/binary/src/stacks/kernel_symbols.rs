@@ -4,6 +4,8 @@ use std::fs;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use foldhash::HashMap;
+
 /// Those of the running kernel, as they were first asked for.
 static RUNNING: OnceLock<KernelSymbols> = OnceLock::new();
 
@@ -59,6 +61,27 @@ impl KernelSymbols {
         let first = self.functions.partition_point(|(at, _)| *at < start);
         let (_, name) = self.functions.get(first)?;
         Some((Arc::clone(name), address - start))
+    }
+}
+
+/// Functions of the running kernel at addresses that were asked for: the same few thousand stand in
+/// all stacks, and each search goes through all functions.
+#[derive(Debug, Default)]
+pub struct RunningKernel {
+    found: HashMap<u64, Option<(Arc<str>, u64)>>,
+}
+
+impl RunningKernel {
+    /// Most addresses that are remembered.
+    const MOST: usize = 1 << 16;
+
+    /// Returns the function that has an address, and where in it that is.
+    pub fn find(&mut self, address: u64) -> Option<(Arc<str>, u64)> {
+        if self.found.len() >= Self::MOST {
+            self.found.clear();
+        }
+        let find = || KernelSymbols::running().find(address);
+        self.found.entry(address).or_insert_with(find).clone()
     }
 }
 

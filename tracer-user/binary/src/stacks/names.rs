@@ -9,7 +9,7 @@ use tracer_engine::event::Event;
 use super::data::AddressName;
 use super::inlined_files::InlinedFiles;
 use super::jit_dump::is_mark;
-use super::kernel_symbols::KernelSymbols;
+use super::kernel_symbols::RunningKernel;
 use super::lines::SourceLine;
 use super::logged_names::{LoggedNames, MOST_NAMES};
 use super::modules::{Module, Modules, key_of};
@@ -54,6 +54,7 @@ struct Inner {
     own_code: OwnCodes,
     /// Addresses that were seen, for a log, by the time since when they are in a mapping.
     seen: BTreeMap<(i32, u64, u64), Option<Place>>,
+    running_kernel: RunningKernel,
 }
 
 /// Functions of the file of a mapping, once that was looked for.
@@ -344,7 +345,7 @@ impl Inner {
 
     fn kernel_frame(&mut self, address: u64) -> Frame {
         let function = if self.is_live {
-            KernelSymbols::running().find(address)
+            self.running_kernel.find(address)
         } else {
             let said = self.of_log.find((0, u64::MAX), address, 0);
             said.map(|(_, name, offset, _)| (name, offset))
