@@ -6,6 +6,9 @@ use std::thread;
 
 use foldhash::HashMap;
 
+/// Bytes that no function has, by far.
+const LARGEST: u64 = 1 << 20;
+
 /// Those of the running kernel, as they were first asked for.
 static RUNNING: OnceLock<KernelSymbols> = OnceLock::new();
 
@@ -53,10 +56,14 @@ impl KernelSymbols {
         Self { functions }
     }
 
-    /// Returns the function that has an address, and where in it that is.
+    /// Returns the function that has an address, and where in it that is; `None` where no function
+    /// begins near before it, as of a program that was loaded after the symbols were read.
     pub fn find(&self, address: u64) -> Option<(Arc<str>, u64)> {
         let behind = self.functions.partition_point(|(at, _)| *at <= address);
         let (start, _) = *self.functions.get(behind.checked_sub(1)?)?;
+        if address - start > LARGEST {
+            return None;
+        }
         // Of several names for one, the first.
         let first = self.functions.partition_point(|(at, _)| *at < start);
         let (_, name) = self.functions.get(first)?;
@@ -102,6 +109,7 @@ mod tests {
         assert_eq!(found(0xffff_ffff_8100_0090).as_deref(), Some("_stext+144"));
         assert_eq!(found(0xffff_ffff_8100_0101).as_deref(), Some("second+1"));
         assert_eq!(found(5), None);
+        assert_eq!(found(0xffff_ffff_c000_0000), None);
         let hidden = KernelSymbols::parse("0000000000000000 T _stext\n");
         assert_eq!(hidden.find(5), None);
     }

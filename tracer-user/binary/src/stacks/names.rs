@@ -76,6 +76,11 @@ const OF_RECORDING: [&str; 9] = [
     "__bpf_prog_",
 ];
 
+/// Tells whether a function of the kernel is in a stack because that is recorded.
+fn is_name_of_recording(name: &str) -> bool {
+    OF_RECORDING.iter().any(|one| name.starts_with(one))
+}
+
 impl SymbolNames {
     /// Returns names for what happens now.
     #[must_use]
@@ -204,11 +209,15 @@ impl SymbolNames {
         let mut is_of_recording = true;
         for address in taken.kernel() {
             let frame = inner.kernel_frame(address);
-            let name = frame.function.as_ref().map_or("", |(name, _)| name);
-            is_of_recording &= OF_RECORDING.iter().any(|one| name.starts_with(one));
-            if !is_of_recording {
-                frames.push(frame);
+            let name = frame.function.as_ref().map(|(name, _)| &**name);
+            if is_of_recording && name.is_some_and(is_name_of_recording) {
+                // So is what has no name and was called by it: the kernel's names may have been
+                // read before our programs were loaded.
+                frames.clear();
+                continue;
             }
+            is_of_recording &= name.is_none();
+            frames.push(frame);
         }
         // Where a program goes on after a system call is behind it too.
         let is_in_call = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT]
