@@ -72,7 +72,7 @@ impl KernelSymbols {
 }
 
 /// Functions of the running kernel at addresses that were asked for: the same few thousand stand in
-/// all stacks, and each search goes through all functions.
+/// all stacks, and a search among all functions reads memory that no cache has.
 #[derive(Debug, Default)]
 pub struct RunningKernel {
     found: HashMap<u64, Option<(Arc<str>, u64)>>,
