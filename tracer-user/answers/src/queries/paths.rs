@@ -200,6 +200,28 @@ impl Paths {
         }
     }
 
+    /// Explains a time of a thread that no events of the program begin and end.
+    fn explain_time(
+        &mut self,
+        kind: usize,
+        thread: Thread,
+        (from, to): (MonotonicNs, MonotonicNs),
+        context: Option<ThreadContext>,
+    ) {
+        let span = Span {
+            rule: kind,
+            begun_by: thread,
+            thread,
+            from,
+            to,
+            polls: Vec::new(),
+            has_older_polls: false,
+        };
+        if span.ns() > 0 && self.is_at(&span) {
+            self.explain(kind, span, context);
+        }
+    }
+
     /// Explains a request.
     fn explain_route(&mut self, thread: Thread, of: RouteSpan) {
         let name = of.route.name().unwrap_or_default();
@@ -216,18 +238,7 @@ impl Paths {
                 kind
             }
         };
-        let span = Span {
-            rule: kind,
-            begun_by: thread,
-            thread,
-            from: of.from,
-            to: of.to,
-            polls: Vec::new(),
-            has_older_polls: false,
-        };
-        if span.ns() > 0 && self.is_at(&span) {
-            self.explain(kind, span, None);
-        }
+        self.explain_time(kind, thread, (of.from, of.to), None);
     }
 
     /// Restricts it to spans that end within this part of the trace.
@@ -493,18 +504,7 @@ impl Paths {
         };
         let known = self.kinds.iter().position(|kind| kind.name == name);
         let kind = known.unwrap_or_else(|| self.kind(name));
-        let span = Span {
-            rule: kind,
-            begun_by: thread,
-            thread,
-            from: of.from,
-            to: of.to,
-            polls: Vec::new(),
-            has_older_polls: false,
-        };
-        if span.ns() > 0 && self.is_at(&span) {
-            self.explain(kind, span, Some(of.context));
-        }
+        self.explain_time(kind, thread, (of.from, of.to), Some(of.context));
     }
 
     /// Answers the question about a thread, up to `to`.
