@@ -6,6 +6,9 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -319,7 +322,7 @@ fn what_runs_in_a_control_group_is_explained() {
         .arg(group.path())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    thread::sleep(std::time::Duration::from_millis(300));
     let output = Command::new(dist::tracer_user().unwrap())
         .args(["explain", "--duration", "1s", "--format", "json"])
         .arg("--cgroup")
@@ -497,7 +500,7 @@ fn a_process_that_waits_for_work_does_not_hang() {
         return;
     }
     let mut idle = Command::new("sleep").arg("100").spawn().unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    thread::sleep(std::time::Duration::from_millis(300));
     let output = Command::new(dist::tracer_user().unwrap())
         .args(["explain", "--duration", "500ms", "--format", "json", "-p"])
         .arg(idle.id().to_string())
@@ -823,4 +826,47 @@ fn what_looks_alike_is_not_taken_for_it() {
         "{:#}",
         convoy.0
     );
+}
+
+/// Threads that compute, twice as many as there are CPUs, as long as this lives.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn start() -> Self {
+        let busy = Self(Arc::new(AtomicBool::new(true)));
+        let cpus = thread::available_parallelism().unwrap().get();
+        for _ in 0..2 * cpus {
+            let is_on = Arc::clone(&busy.0);
+            thread::spawn(move || while is_on.load(Ordering::Relaxed) {});
+        }
+        busy
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn where_no_cpu_is_idle_the_reader_has_its_share() {
+    /// Messages that two processes send each other, each with two switches and two wake-ups.
+    const MESSAGES: u64 = 20_000;
+    if missing_right().is_some() {
+        return;
+    }
+    let count = MESSAGES.to_string();
+    let words = ["perf", "bench", "sched", "pipe", "--loop", &count];
+    let program = Program {
+        folder: TempDir::new().unwrap(),
+        command: words.map(PathBuf::from).to_vec(),
+    };
+    let busy = Busy::start();
+    let explained = program.explain(&NOTHING).0;
+    drop(busy);
+    let number = |key: &str| explained[key].as_u64().unwrap();
+    assert!(number("events") >= 4 * MESSAGES, "{explained:#}");
+    assert_eq!(number("lost"), 0, "{explained:#}");
 }

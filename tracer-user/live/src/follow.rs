@@ -12,6 +12,7 @@ use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
 
 use super::access::KernelAccess;
+use super::idle_time::IdleTime;
 use super::newcomers::Newcomers;
 use super::pidfd::{PidFd, wait_for_input};
 use super::returned::trace_anew;
@@ -151,6 +152,8 @@ impl Follow {
     pub async fn run(&mut self) -> io::Result<End> {
         let ring = self.ring.take().map(wait_for_input).transpose()?;
         give_back_what_is_free();
+        let is_bounded = self.tracer.has_bounded_cost();
+        let mut idle_time = is_bounded.then(IdleTime::start).flatten();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut phase = Phase::Following;
@@ -207,6 +210,13 @@ impl Follow {
             (has_more, is_blocked) = (round.has_more, offer == Offer::Full);
             self.flush_when_due(round.watermark, has_more);
             is_behind = round.is_behind;
+            if phase.is_ending() {
+                idle_time = None;
+            } else if let Some(idle_time) = &idle_time
+                && !(has_more || is_behind)
+            {
+                idle_time.has_caught_up();
+            }
             if tidied.elapsed() >= TIDY_EVERY {
                 tidied = Instant::now();
                 self.tracer.tidy(now);

@@ -34,6 +34,7 @@ mod descendants;
 mod descriptors;
 mod ending;
 mod follow;
+mod idle_time;
 mod launch;
 mod log_stage;
 mod name_shares;

@@ -234,6 +234,11 @@ impl Tracer {
         self.call_windows = Some(windows);
     }
 
+    /// Tells whether the cost of the trace is bounded.
+    pub fn has_bounded_cost(&self) -> bool {
+        self.call_windows.is_some()
+    }
+
     /// Opens or closes a window in which system calls are recorded, where it is time.
     fn step_call_windows(&mut self, now: MonotonicNs) {
         let Some(windows) = self

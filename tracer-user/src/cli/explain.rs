@@ -31,8 +31,9 @@ use tracer_output::terminal::output::Sink;
 /// first bytes of names and addresses, page faults, stacks of waits of a millisecond and more, and
 /// 99 samples a second of each CPU, in rings of 8M where --ring-size says nothing else. A program
 /// that makes very many system calls has them recorded in short windows, between which they cost it
-/// nothing (--call-cost). The line "Cost" says what that was, of the program's CPU time and of the
-/// tracer's own. Of a log it says what it can, and what was not recorded.
+/// nothing (--call-cost), and the tracer reads in time that no other thread wants, while it keeps
+/// up. The line "Cost" says what that was, of the program's CPU time and of the tracer's own. Of a
+/// log it says what it can, and what was not recorded.
 ///
 /// A finding explains a tenth of the time at least. Its share is that of the critical path of the
 /// command, or of the first thread of a process or of a log: what that did, and what the threads
@@ -52,7 +53,7 @@ pub struct ExplainArgs {
 
 /// Most that system calls may cost where nothing else is asked for, in thousandths: what else is
 /// recorded costs as well.
-const MOST_CALL_COST: u32 = 30;
+const MOST_CALL_COST: u32 = 20;
 
 /// Checked configuration of `explain`.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@
 //! and counts only where it has the identifier that was asked for.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, c_int};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -258,7 +258,10 @@ impl Fetcher {
             let (queue, asked) = mpsc::channel::<Vec<u8>>();
             let own = Arc::clone(self);
             let thread = thread::Builder::new().name("debuginfod".to_owned());
-            let ask_each = move || asked.into_iter().for_each(|id| own.answer(id));
+            let ask_each = move || {
+                give_way_to_none();
+                asked.into_iter().for_each(|id| own.answer(id));
+            };
             thread.spawn(ask_each).ok()?;
             known.queue = Some(queue);
         }
@@ -394,6 +397,20 @@ fn end_in_time(child: &mut Child, until: Instant) -> io::Result<bool> {
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
+}
+
+/// Gives the calling thread its share of the CPUs, where it gives way to others as its maker does:
+/// there is a time limit for what it does.
+fn give_way_to_none() {
+    // SAFETY: takes no pointers.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    if policy != i64::from(libc::SCHED_IDLE) {
+        return;
+    }
+    let (policy, priority): (c_int, c_int) = (libc::SCHED_OTHER, 0);
+    let priority = &raw const priority;
+    // SAFETY: the kernel's `struct sched_param` has the priority alone, which lives.
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, priority) };
 }
 
 #[cfg(test)]

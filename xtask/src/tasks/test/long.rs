@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 78] = [
+pub const TESTS: [&str; 79] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -78,6 +78,7 @@ pub const TESTS: [&str; 78] = [
     "valgrind_finds_no_race_but_what_the_library_s_file_names",
     "what_looks_alike_is_not_taken_for_it",
     "where_memory_is_refused_events_are_lost_and_no_process_is_ended",
+    "where_no_cpu_is_idle_the_reader_has_its_share",
     "who_has_the_lock_of_an_areas_file_holds_no_tracer_up",
     "why_names_the_cause_of_each_late_callback_and_none_where_there_is_none",
     "windows_in_which_calls_are_recorded_without_root_have_all_of_them",

@@ -1,0 +1,289 @@
+//! Reading in the time that no other thread wants: the thread that reads events is scheduled as
+//! `SCHED_IDLE` while it keeps up, so that what is traced goes first.
+//!
+//! On a busy machine such a thread gets almost no CPU. A watcher of the usual policy gives the
+//! reader its share again where it falls behind, before the rings are full, and takes it back after
+//! a while: the longer, the more often that has happened lately.
+//!
+//! The kernel compares threads of one scheduling group alone. Between control groups that share
+//! CPUs by weight, and between sessions (`sched_autogroup`), the reader gives way less.
+
+use std::ffi::c_int;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Interval between looks at the reader.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Looks without progress after which the reader gets its share again: a ring takes longer to fill.
+const MOST_MISSED: u32 = 2;
+
+/// Looks for which it has that share, at first and at most.
+const HELD: (u32, u32) = (10, 640);
+
+/// Looks with progress after which it is as if it had never fallen behind.
+const CALM: u32 = 1000;
+
+/// A reader that gives way to others, as long as this lives.
+#[derive(Debug)]
+pub struct IdleTime {
+    reader: i32,
+    shared: Arc<Shared>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+/// Words between the reader and its watcher.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Times that the reader had read all that there was. Written by the reader.
+    caught_up: AtomicU64,
+    /// Whether the watcher is to end. Written by the reader.
+    has_ended: AtomicBool,
+}
+
+impl IdleTime {
+    /// Has the calling thread give way from now on. `None` where it has another policy than the
+    /// usual one already, or where no thread can be made.
+    ///
+    /// Threads that it starts meanwhile give way too, and are not watched.
+    ///
+    /// Where the way back to the usual policy is not permitted (without `CAP_SYS_NICE`, as a rule),
+    /// the thread stays as it is.
+    pub fn start() -> Option<Self> {
+        if policy_of_caller() != i64::from(libc::SCHED_OTHER) {
+            return None;
+        }
+        // SAFETY: takes no pointers.
+        let reader = unsafe { libc::gettid() };
+        let shared = Arc::new(Shared::default());
+        let watched = Arc::clone(&shared);
+        let watcher = thread::Builder::new().name("idle-time".to_owned());
+        let watcher = watcher.spawn(move || watch(reader, &watched));
+        match watcher {
+            Ok(watcher) => Some(Self {
+                reader,
+                shared,
+                watcher: Some(watcher),
+            }),
+            Err(error) => {
+                tracing::debug!(%error, "the tracer does not give way to others");
+                None
+            }
+        }
+    }
+
+    /// Notes that all was read that there was.
+    pub fn has_caught_up(&self) {
+        self.shared.caught_up.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for IdleTime {
+    fn drop(&mut self) {
+        self.shared.has_ended.store(true, Ordering::Relaxed);
+        // Before it waits, too: on a busy machine it would not be woken soon.
+        let _ = Policy::Usual.give_to(self.reader);
+        if let Some(watcher) = self.watcher.take() {
+            watcher.thread().unpark();
+            // It does not panic.
+            let _ = watcher.join();
+        }
+        // The watcher may have had another word.
+        let _ = Policy::Usual.give_to(self.reader);
+    }
+}
+
+/// Watches the reader until it wants no more of it.
+fn watch(reader: i32, shared: &Shared) {
+    if let Err(error) = Policy::Idle
+        .give_to(0)
+        .and_then(|()| Policy::Usual.give_to(0))
+    {
+        tracing::debug!(%error, "the tracer does not give way to others");
+        return;
+    }
+    let mut pace = Pace::default();
+    let mut policy = Some(Policy::Idle);
+    loop {
+        if let Some(Err(error)) = policy.map(|policy| policy.give_to(reader)) {
+            tracing::debug!(%error, ?policy, "the tracer stays as it is");
+        }
+        thread::park_timeout(LOOK_EVERY);
+        if shared.has_ended.load(Ordering::Relaxed) {
+            return;
+        }
+        policy = pace.look(shared.caught_up.load(Ordering::Relaxed));
+    }
+}
+
+/// Returns the policy of the calling thread. The function of musl's C library only fails.
+fn policy_of_caller() -> i64 {
+    // SAFETY: takes no pointers.
+    unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) }
+}
+
+/// How the reader is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Policy {
+    /// It gets what others leave.
+    Idle,
+    /// It gets its share.
+    Usual,
+}
+
+impl Policy {
+    /// Gives it to a thread of this process; 0 for the caller.
+    fn give_to(self, tid: i32) -> io::Result<()> {
+        let policy: c_int = match self {
+            Self::Idle => libc::SCHED_IDLE,
+            Self::Usual => libc::SCHED_OTHER,
+        };
+        // The kernel's `struct sched_param` has the priority alone.
+        let priority: c_int = 0;
+        // SAFETY: the priority lives.
+        let failed = unsafe {
+            libc::syscall(
+                libc::SYS_sched_setscheduler,
+                tid,
+                policy,
+                &raw const priority,
+            )
+        };
+        if failed == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+}
+
+/// Decisions of the watcher, one a look.
+#[derive(Debug)]
+struct Pace {
+    /// Times that the reader had caught up at the last look.
+    caught_up: u64,
+    /// Looks since then, where it has not.
+    missed: u32,
+    /// Looks since it fell behind last.
+    calm: u32,
+    /// Looks for which it keeps its share; 0 where it gives way.
+    share_left: u32,
+    /// Looks for which it is to have its share the next time.
+    next_held: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            caught_up: 0,
+            missed: 0,
+            calm: 0,
+            share_left: 0,
+            next_held: HELD.0,
+        }
+    }
+}
+
+impl Pace {
+    /// Returns what the reader is to become, where that is to change.
+    fn look(&mut self, caught_up: u64) -> Option<Policy> {
+        let has_progress = std::mem::replace(&mut self.caught_up, caught_up) != caught_up;
+        self.missed = if has_progress { 0 } else { self.missed + 1 };
+        if self.share_left > 0 {
+            self.share_left -= 1;
+            // One that has its share and is behind keeps it.
+            self.share_left = self.share_left.max(u32::from(!has_progress));
+            return (self.share_left == 0).then_some(Policy::Idle);
+        }
+        if self.missed >= MOST_MISSED {
+            self.share_left = self.next_held;
+            self.next_held = (2 * self.next_held).min(HELD.1);
+            self.calm = 0;
+            return Some(Policy::Usual);
+        }
+        self.calm = self.calm.saturating_add(1);
+        if self.calm == CALM {
+            self.next_held = HELD.0;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at a reader that catches up at each look or never. Returns what it became, and after
+    /// how many looks.
+    fn changes(pace: &mut Pace, looks: u32, keeps_up: bool) -> Vec<(u32, Policy)> {
+        let changes = (1..=looks).filter_map(|look| {
+            let caught_up = pace.caught_up + u64::from(keeps_up);
+            Some((look, pace.look(caught_up)?))
+        });
+        changes.collect()
+    }
+
+    #[test]
+    fn a_reader_that_keeps_up_stays_as_it_is() {
+        assert_eq!(changes(&mut Pace::default(), 10 * CALM, true), []);
+    }
+
+    #[test]
+    fn a_reader_that_falls_behind_has_its_share_until_it_keeps_up_and_longer_each_time() {
+        let mut pace = Pace::default();
+        let raised = [(MOST_MISSED, Policy::Usual)];
+        for held in [20, 80, 320, 640, 640] {
+            assert_eq!(changes(&mut pace, MOST_MISSED, false), raised);
+            // As long as it is behind.
+            assert_eq!(changes(&mut pace, 2 * HELD.1, false), []);
+            assert_eq!(changes(&mut pace, 1, true), [(1, Policy::Idle)]);
+            // And for a time in any case.
+            assert_eq!(changes(&mut pace, MOST_MISSED, false), raised);
+            assert_eq!(changes(&mut pace, held, true), [(held, Policy::Idle)]);
+        }
+        assert_eq!(changes(&mut pace, CALM, true), []);
+        assert_eq!(changes(&mut pace, MOST_MISSED, false), raised);
+        assert_eq!(changes(&mut pace, HELD.0, true), [(HELD.0, Policy::Idle)]);
+    }
+
+    /// Tells whether the usual policy can be had again here.
+    fn is_permitted() -> bool {
+        let tried = || {
+            let lowered = Policy::Idle.give_to(0);
+            lowered.and_then(|()| Policy::Usual.give_to(0)).is_ok()
+        };
+        thread::spawn(tried).join().unwrap()
+    }
+
+    #[test]
+    fn the_usual_policy_is_given_back() {
+        let is_permitted = is_permitted();
+        let reader = thread::spawn(move || {
+            let before = policy_of_caller();
+            let is_usual = || policy_of_caller() == before;
+            let idle_time = IdleTime::start().unwrap();
+            if is_permitted {
+                // As soon as the watcher runs.
+                wait_until(|| !is_usual());
+                // It reads nothing, and is given its share for that.
+                wait_until(is_usual);
+                wait_until(|| {
+                    idle_time.has_caught_up();
+                    !is_usual()
+                });
+            }
+            drop(idle_time);
+            assert!(is_usual());
+        });
+        reader.join().unwrap();
+    }
+
+    fn wait_until(holds: impl Fn() -> bool) {
+        while !holds() {
+            thread::yield_now();
+        }
+    }
+}
