@@ -847,6 +847,9 @@ pub fn cpu_ring_at(chunk: u32, position: u64) -> Option<*mut u8> {
 }
 
 /// Counts events that `cpu`, which is this one, could not record because its ring was full.
+///
+/// They count before their time is read: a reader that has read the clock and then finds no count
+/// knows that none is missing up to that time, however long the program is held up in between.
 #[inline(always)]
 pub fn count_ring_full(cpu: u32, events: u64) {
     let Some(lost) = LOST.get_ptr_mut(cpu) else {
@@ -854,20 +857,28 @@ pub fn count_ring_full(cpu: u32, events: u64) {
     };
     let at = |offset: usize| lost.cast::<u8>().wrapping_add(offset).cast::<u64>();
     let count = at(offset_of!(LostOnCpu, ring_full));
+    // SAFETY: the helper takes no argument and only reads the clock.
+    let began = unsafe { bpf_ktime_get_ns() };
     // SAFETY: inside the entry that the look-up gave; the count is read whole.
     let so_far = unsafe { count.read_volatile() };
     // SAFETY: as above.
     let reported = unsafe { at(offset_of!(LostOnCpu, reported)).read_volatile() };
-    if so_far == reported {
-        // SAFETY: the helper takes no argument and only reads the clock.
-        let now = unsafe { bpf_ktime_get_ns() };
-        // SAFETY: as above, and the count is written whole.
-        unsafe { at(offset_of!(LostOnCpu, first_ns)).write_volatile(now) };
-    }
     // Atomic although each CPU has its own: a program that interrupts another one on the same CPU
     // must not undo its count.
     // SAFETY: as above.
     unsafe { add(count, events) };
+    if so_far == reported {
+        let first = at(offset_of!(LostOnCpu, first_ns));
+        // SAFETY: as above.
+        let noted = unsafe { first.read_volatile() };
+        // A program that has interrupted this one has noted an earlier time.
+        if noted < began {
+            // SAFETY: the helper takes no argument and only reads the clock.
+            let now = unsafe { bpf_ktime_get_ns() };
+            // SAFETY: as above, and the time is written whole.
+            unsafe { first.write_volatile(now) };
+        }
+    }
 }
 
 /// Counts events of guarded process `pid` that `cpu`, which is this one, must not record.

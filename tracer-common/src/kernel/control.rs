@@ -154,7 +154,8 @@ pub const MAX_RINGS: u32 = 8;
 pub struct LostOnCpu {
     /// Events for which the ring had no space. Only grows; written by the programs.
     pub ring_full: u64,
-    /// When the first of those was that were not reported yet; written by the programs.
+    /// When the first of those was that were not reported yet; written by the programs, after they
+    /// have counted it.
     pub first_ns: u64,
     /// How many were reported; written by the agent.
     pub reported: u64,

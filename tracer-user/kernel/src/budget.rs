@@ -67,8 +67,8 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("page_fault_kernel_counts", 127, 195),
     budget("sys_enter_descriptors", 48400, 49800),
     budget("sys_exit_descriptors", 46800, 47800),
-    budget("sys_enter", 116400, 80900),
-    budget("sys_exit", 135000, 91900),
+    budget("sys_enter", 116400, 93000),
+    budget("sys_exit", 135000, 109000),
 ];
 
 /// Returns the budget of a program.

@@ -37,7 +37,7 @@ pub struct LostOnOneCpu {
     pub cpu: usize,
     /// Number of events.
     pub count: u64,
-    /// Time not later than the first of them.
+    /// Time of the first of them, or of one that was reported before.
     pub since: MonotonicNs,
 }
 
@@ -128,14 +128,13 @@ impl LossReader {
         let at = cpu * size_of::<LostOnCpu>();
         let word = |offset| self.by_cpu.lost.word(at + offset);
         let reported = word(offset_of!(LostOnCpu, reported))?;
-        // Acquire: the programs write the time before they count.
         let so_far = word(offset_of!(LostOnCpu, ring_full))?.load(Ordering::Acquire);
         let count = so_far.saturating_sub(reported.load(Ordering::Relaxed));
         if count == 0 {
             return None;
         }
-        // While events are counted between our look and our word that they were reported, the time
-        // stays that of an earlier one.
+        // The time is written after the count, and stays that of an earlier one where events are
+        // counted between our look and our word that they were reported.
         let first_ns = word(offset_of!(LostOnCpu, first_ns))?.load(Ordering::Relaxed);
         reported.store(so_far, Ordering::Release);
         Some(LostOnOneCpu {

@@ -219,15 +219,17 @@ impl KernelSource {
     fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64, untold_switches: u64) {
         let full: Vec<_> = self.losses.ring_full().collect();
         for lost in full {
+            // Of what was lost up to the watermark, all was reported.
+            let since = lost.since.max(self.watermark);
             if let Some(stacks) = &mut self.stacks {
                 stacks.forget();
             }
             tracing::debug!(cpu = lost.cpu, count = lost.count, "a ring was full");
-            self.lose_contexts(lost.since, batch);
+            self.lose_contexts(since, batch);
             batch.lose(Loss {
                 cause: LossCause::KernelRingFull,
                 count: lost.count,
-                since: lost.since,
+                since,
                 is_marked: false,
             });
         }
@@ -346,6 +348,7 @@ impl Source for KernelSource {
             take(&record);
         }
         let is_whole = self.rings.drain(take);
+        // After the clock, too: what is lost later has a later time, which is read once it counts.
         self.collect_losses(batch, damaged, untold);
         if let Some(contexts) = &mut self.contexts {
             contexts.tick();
