@@ -308,6 +308,11 @@ static void answers(void)
     syscall(SYS_llistxattr, "/", names, 0);
     syscall(SYS_listxattr, "/proc", names, sizeof names);
     syscall(SYS_getxattr, "/", "user.x", names, 0);
+    const int listed = memfd_create("listed", 0);
+    syscall(SYS_fsetxattr, listed, "user.a", "1", 1, 0);
+    syscall(SYS_flistxattr, listed, names, 0);
+    syscall(SYS_flistxattr, listed, names, sizeof names);
+    close(listed);
 
     struct sockaddr_in nobody = {AF_INET, htons(9), {htonl(INADDR_LOOPBACK)}};
     const int socket_of = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -366,6 +371,10 @@ static void answers(void)
 
     prctl(PR_GET_DUMPABLE);
     prctl(PR_SET_DUMPABLE, 1);
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
+    prctl(PR_MCE_KILL_GET, 0, 0, 0, 0);
+    prctl(PR_TASK_PERF_EVENTS_DISABLE);
     syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 4);
     syscall(SYS_ioprio_get, 1, 0);
     syscall(SYS_ioprio_get, 4, 0);

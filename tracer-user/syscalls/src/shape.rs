@@ -140,6 +140,9 @@ impl Filling<'_> {
             return out.extend_from_slice(constant.as_bytes());
         }
         let given = self.call.given(index);
+        if self.call.asks_for_size(index) {
+            return push_argument(out, value);
+        }
         if let Some(given) = given
             && given.is_filled
             && !given.is_given
@@ -177,9 +180,7 @@ impl Filling<'_> {
             out.truncate(start);
             let is_list = given.is_some_and(|given| given.kind.role == Role::List);
             match self.returned {
-                Some(0)
-                    if self.call.fills_in_as_returned(index) && !self.call.asks_for_size(index) =>
-                {
+                Some(0) if self.call.fills_in_as_returned(index) => {
                     return out.extend_from_slice(b"\"\"");
                 }
                 Some(0) if is_list && register != 0 => return out.extend_from_slice(b"[]"),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::bytes::{int, lower_half, quoted_start};
 use super::pointed::Data;
 use crate::arguments::Call;
-use crate::flags::{AMBIENT, ARCH_OPTIONS, CAPABILITIES, named};
+use crate::flags::{AMBIENT, ARCH_OPTIONS, CAPABILITIES, POISONED, named};
 use crate::shape::Shape;
 use tracer_text::signal_name;
 
@@ -23,7 +23,9 @@ fn count(option: u64) -> usize {
         | libc::PR_GET_TIMERSLACK
         | libc::PR_GET_SECUREBITS
         | libc::PR_GET_TIMING
-        | libc::PR_GET_SECCOMP => 1,
+        | libc::PR_GET_SECCOMP
+        | libc::PR_TASK_PERF_EVENTS_DISABLE
+        | libc::PR_TASK_PERF_EVENTS_ENABLE => 1,
         libc::PR_SET_PDEATHSIG
         | libc::PR_GET_PDEATHSIG
         | libc::PR_SET_DUMPABLE
@@ -71,12 +73,14 @@ fn capability(capability: i32) -> Option<Cow<'static, str>> {
 }
 
 /// Names what an option returns.
-pub fn result_dumpable(call: &Call, value: i64) -> Option<String> {
-    if value < 0 || lower_half(call.registers[0]) != libc::PR_GET_DUMPABLE {
-        return None;
-    }
-    let dumped = dumpable(i32::try_from(value).ok()?);
-    Some(format!("{value} ({dumped})"))
+pub fn result_prctl(call: &Call, value: i64) -> Option<String> {
+    let answer = i32::try_from(value).ok().filter(|answer| *answer >= 0)?;
+    let name = match lower_half(call.registers[0]) {
+        libc::PR_GET_DUMPABLE => dumpable(answer),
+        libc::PR_MCE_KILL_GET => named(POISONED, answer)?,
+        _ => return None,
+    };
+    Some(format!("{value} ({name})"))
 }
 
 /// Returns the name of a `dumpable` setting: whose memory is written to a file as a process is
