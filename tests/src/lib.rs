@@ -54,8 +54,19 @@ use anyhow::bail;
 /// of how long something may take.
 #[must_use]
 pub fn timeout(time: Duration) -> Duration {
+    time * slowness()
+}
+
+/// Tells whether this machine is emulated: its host takes CPUs away for milliseconds, in which a
+/// thread runs for all that the kernel here knows.
+#[must_use]
+pub fn is_emulated() -> bool {
+    slowness() > 1
+}
+
+fn slowness() -> u32 {
     let slowness = std::env::var("TRACER_TEST_SLOWNESS").ok();
-    time * slowness.and_then(|times| times.parse().ok()).unwrap_or(1)
+    slowness.and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
 /// Tells whether tests run in full, with the parts that take long and seldom find more
