@@ -17,7 +17,7 @@
 
 #ifdef PROGRAM_slow_disk
 /* Each record is made durable by itself: the program waits for the disk in fdatasync(). */
-enum { RECORDS = 200 };
+enum { RECORDS = 450 };
 
 int main(int argc, char **argv)
 {
