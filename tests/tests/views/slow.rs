@@ -111,7 +111,7 @@ fn a_slow_disk_is_waited_for_in_fdatasync() {
     }
     let slow = Slow::new("slow_disk");
     let said = slow.ask(&["stat", "--syscalls", "write,fdatasync"], &[slow.file()]);
-    assert_eq!(column(&said, "fdatasync", 1), 200, "{said}");
+    assert_eq!(column(&said, "fdatasync", 1), 450, "{said}");
     let line = said.lines().find(|line| line.starts_with("slow_disk"));
     assert!(line.unwrap().contains("fdatasync"), "{said}");
 }
