@@ -19,6 +19,9 @@ type Hold = (u64, u64, u64);
 struct Truth {
     /// Locks: address, bytes, and who had it when.
     locks: Vec<(u64, u64, Vec<Hold>)>,
+    /// Times of each lock, by its address, in which it may have been no thread's: from a thread's
+    /// word that it gives it back to the next one's that it has it.
+    free: BTreeMap<u64, Vec<(u64, u64)>>,
     /// Address and bytes of what has no owner.
     others: Vec<(u64, u64)>,
     /// How long threads waited, in nanoseconds.
@@ -58,6 +61,9 @@ impl Truth {
                 let hold = (*before.max(&last), *left.min(&next), *tid);
                 truth.locks[index].2.push(hold);
             }
+            let pairs = holds.windows(2);
+            let free = pairs.map(|both| (both[0][3], both[1][2])).collect();
+            truth.free.insert(truth.locks[index].0, free);
         }
         truth
     }
@@ -66,6 +72,16 @@ impl Truth {
         let mut locks = self.locks.iter();
         let found = locks.find(|(address, bytes, _)| (*address..address + bytes).contains(&at));
         found.map(|(.., holds)| &holds[..])
+    }
+
+    fn may_be_free(&self, at: u64, time: u64) -> bool {
+        let mut locks = self.locks.iter();
+        let found = locks.find(|(address, bytes, _)| (*address..address + bytes).contains(&at));
+        let free = found.and_then(|(address, ..)| self.free.get(address));
+        free.is_some_and(|free| {
+            let mut free = free.iter();
+            free.any(|(from, until)| (*from..=*until).contains(&time))
+        })
     }
 
     fn is_of_other(&self, at: u64) -> bool {
@@ -137,7 +153,8 @@ impl Traced {
     }
 
     /// Counts the waits for the program's locks, and those whose owner the memory tells. That
-    /// thread had the lock at that time, and what has no owner has none.
+    /// thread had the lock at that time, and what has no owner has none. A wait without an owner
+    /// does not count where the lock may have been no thread's: it was given back meanwhile.
     fn count(&self) -> (usize, usize) {
         let (mut waits, mut named) = (0, 0);
         for event in &self.events {
@@ -155,6 +172,9 @@ impl Traced {
             else {
                 continue;
             };
+            if owner.is_none() && self.truth.may_be_free(address, at) {
+                continue;
+            }
             waits += 1;
             if let Some(owner) = owner {
                 let had_it =
@@ -249,8 +269,7 @@ fn whoever_has_a_mutex_of_glibc_is_the_thread_that_the_program_wrote_down() {
         let traced = Traced::run(&program, kind, threads, rounds(threads));
         let (waits, named) = traced.count();
         assert!(waits > 300, "{kind}: {waits}");
-        // Of a few hundred waits, single ones are hundredths.
-        assert!(named * 100 >= waits * 98, "{kind}: {named} of {waits}");
+        assert!(named * 100 >= waits * 99, "{kind}: {named} of {waits}");
         (all, all_named) = (all + waits, all_named + named);
         traced.sums();
     }
@@ -270,8 +289,7 @@ fn the_waits_of_many_threads_add_up_to_the_time_that_they_measured() {
     for threads in [2, 8, 32] {
         let traced = Traced::run(&program, "normal", threads, rounds(threads));
         let (waits, named) = traced.count();
-        // Over all kinds it is 99, above.
-        assert!(named * 100 >= waits * 98, "{threads}: {named} of {waits}");
+        assert!(named * 100 >= waits * 99, "{threads}: {named} of {waits}");
         let (told, measured) = (traced.sums(), traced.truth.waited);
         // What it takes to go into a call and out of it, for as many as there were.
         let beside = measured / 20 + traced.truth.waits * 30_000;
@@ -336,7 +354,7 @@ fn whoever_has_a_mutex_of_musl_is_the_thread_that_the_program_wrote_down() {
         let (waits, named) = traced.count();
         eprintln!("KIND {kind}: {named} of {waits}");
         assert!(waits > 300, "{kind}: {waits}");
-        assert!(named * 100 >= waits * 98, "{kind}: {named} of {waits}");
+        assert!(named * 100 >= waits * 99, "{kind}: {named} of {waits}");
         traced.sums();
     }
     // One of the plain kind has no owner in its memory.
