@@ -46,7 +46,8 @@ pub struct HeldUp {
     pub is_timed: bool,
     /// Cost of each, as it was measured meanwhile, in nanoseconds.
     pub call_ns: u64,
-    /// Time of the cheapest system call that is not recorded, in nanoseconds: no call takes less.
+    /// Time of the cheapest system call that is not recorded, in nanoseconds, at the speed that the
+    /// processor had when it was measured.
     pub cheapest_ns: u64,
     /// How long the threads had CPUs in the whole trace, in nanoseconds.
     pub ran_ns: u64,

@@ -141,7 +141,7 @@ impl CallRates {
     }
 
     /// Returns how long the cheapest system call takes while the programs are not attached, in
-    /// nanoseconds: no call takes less.
+    /// nanoseconds, at the speed that the processor had as that was measured.
     #[must_use]
     pub fn cheapest_ns(&self) -> u64 {
         self.cheapest_ns
