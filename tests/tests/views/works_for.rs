@@ -96,6 +96,38 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
 
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_switch_that_the_kernel_does_not_report_takes_no_context_away() {
+    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let own = compile(folder, "own", &["-DOWN", "-rdynamic"]).unwrap();
+    // Of some million switches the kernel does not report a few.
+    let switching = dist::compile("pingpong", folder).unwrap();
+    let log = folder.join("log");
+    let log = log.to_str().unwrap();
+    let sizes = ["--ring-size", "32M", "--stream-size", "128M"];
+    let both = format!("{} 16000 | {}", own.display(), switching.display());
+    let command = ["--log", log, "--", "sh", "-c", &both];
+    tracer(&[&["run"], &RECORDED[..], &sizes, &command].concat());
+    let shown = ["--events", "syscall_enter", "--format", "json"];
+    let events = lines_of(&tracer(&[&["read", log], &shown[..]].concat())).unwrap();
+    let calls = events.iter().filter(|event| {
+        event["type"] == "linux_trace_syscall_enter" && event["data"]["name"] == "kcmp"
+    });
+    let mut count = 0;
+    for call in calls {
+        let argument = |nth: usize| call["data"]["args"][nth].as_u64().unwrap();
+        let said: Context = (argument(3), argument(4));
+        assert_eq!(context_of(call).unwrap(), said, "{call}");
+        count += 1;
+    }
+    assert!(count > 120_000, "{count}");
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
 fn requests_are_summed_up_by_the_routes_that_the_program_says() {
     const ROUNDS: usize = 90;
     if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
