@@ -74,6 +74,13 @@ def same_as_json():
     print(f"{len(events)} events are the same in JSON")
 
 
+def values(column):
+    """The values of a column of pyarrow: dates as nanoseconds."""
+    if pyarrow.types.is_timestamp(column.type):
+        column = column.cast(pyarrow.int64())
+    return column.to_pylist()
+
+
 def same_as_parquet(name):
     ours = log.table(name)
     file = str(path.parent / f"{name}.parquet")
@@ -89,7 +96,14 @@ def same_as_parquet(name):
         pairs = enumerate(zip(theirs[column].to_pylist(), arrow[column].to_pylist()))
         assert not (other := [one for one in pairs if one[1][0] != one[1][1]]), (name, column, other[:3], len(other))
     count = theirs.num_rows
-    assert ours.to_polars().height == len(ours.to_pandas()) == count == len(list(ours)), name
+    assert count == len(list(ours)), name
+    frames = [ours.to_polars().to_arrow(), pyarrow.Table.from_pandas(ours.to_pandas(), preserve_index=False)]
+    for frame in frames:
+        assert frame.column_names == arrow.column_names and frame.num_rows == count, name
+        for column in arrow.column_names:
+            # A number that may be missing would be a float in pandas' own types.
+            assert not pyarrow.types.is_floating(frame[column].type), (name, column)
+            assert values(frame[column]) == values(arrow[column]), (name, column)
     print(f"{count} rows of {name} are the same in Parquet")
 
 

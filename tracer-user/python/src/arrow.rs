@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-    RecordBatchReader, StringArray, TimestampNanosecondArray, UInt32Array, UInt64Array,
+    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, DictionaryArray, Int32Array, Int64Array,
+    RecordBatch, RecordBatchReader, StringArray, StringViewArray, TimestampNanosecondArray,
+    UInt32Array, UInt64Array,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -18,13 +19,23 @@ use tracer_tables::{
 
 use crate::reading::Batches;
 
+/// Layout of texts and bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextLayout {
+    /// One behind the other, with the end of each: what every reader of Arrow takes.
+    Offsets,
+    /// Views, which polars takes without copies.
+    Views,
+}
+
 /// Returns the schema of a table.
-pub fn schema(setup: &TableSetup) -> SchemaRef {
+pub fn schema(setup: &TableSetup, layout: TextLayout) -> SchemaRef {
     let chosen = setup.columns.as_deref();
     let is_chosen = |column: &&Column| {
         chosen.is_none_or(|chosen| chosen.iter().any(|name| name == column.name))
     };
-    let fields: Vec<Field> = setup.table.columns().filter(is_chosen).map(field).collect();
+    let columns = setup.table.columns().filter(is_chosen);
+    let fields: Vec<Field> = columns.map(|column| field(column, layout)).collect();
     let metadata = [
         ("tracer.table", setup.table.name.to_owned()),
         ("tracer.about", setup.table.about.to_owned()),
@@ -34,15 +45,19 @@ pub fn schema(setup: &TableSetup) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, HashMap::from(metadata)))
 }
 
-fn field(column: &Column) -> Field {
+fn field(column: &Column, layout: TextLayout) -> Field {
     let metadata = [("about", column.about), ("unit", column.unit)];
     let metadata = metadata.into_iter().filter(|(_, text)| !text.is_empty());
     let metadata = metadata.map(|(key, text)| (key.to_owned(), text.to_owned()));
-    Field::new(column.name, data_type(column.of), column.is_nullable)
-        .with_metadata(metadata.collect::<HashMap<_, _>>())
+    Field::new(
+        column.name,
+        data_type(column.of, layout),
+        column.is_nullable,
+    )
+    .with_metadata(metadata.collect::<HashMap<_, _>>())
 }
 
-fn data_type(of: ColumnType) -> DataType {
+fn data_type(of: ColumnType, layout: TextLayout) -> DataType {
     match of {
         ColumnType::Time => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
         ColumnType::U64 => DataType::UInt64,
@@ -53,25 +68,34 @@ fn data_type(of: ColumnType) -> DataType {
         ColumnType::Name => {
             DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
         }
-        ColumnType::Text | ColumnType::Json => DataType::Utf8,
-        ColumnType::Bytes => DataType::Binary,
+        ColumnType::Text | ColumnType::Json => match layout {
+            TextLayout::Offsets => DataType::Utf8,
+            TextLayout::Views => DataType::Utf8View,
+        },
+        ColumnType::Bytes => match layout {
+            TextLayout::Offsets => DataType::Binary,
+            TextLayout::Views => DataType::BinaryView,
+        },
     }
 }
 
 /// Batches of a table, as they come.
 pub struct ArrowReader {
     schema: SchemaRef,
+    layout: TextLayout,
     batches: Batches,
     /// Dictionaries of the last batch, column by column: most are those of the next one.
     dictionaries: Vec<Option<(Arc<TextValues>, Arc<StringArray>)>>,
 }
 
 impl ArrowReader {
-    /// Begins with the first batch.
-    pub fn new(schema: SchemaRef, batches: Batches) -> Self {
+    /// Begins with the first batch of a table that is made like this.
+    pub fn new(setup: &TableSetup, layout: TextLayout, batches: Batches) -> Self {
+        let schema = schema(setup, layout);
         let dictionaries = schema.fields().iter().map(|_| None).collect();
         Self {
             schema,
+            layout,
             batches,
             dictionaries,
         }
@@ -92,8 +116,9 @@ impl ArrowReader {
     }
 
     fn record_batch(&mut self, batch: RowBatch) -> Result<RecordBatch, ArrowError> {
+        let layout = self.layout;
         let columns = batch.into_columns().zip(&mut self.dictionaries);
-        let columns = columns.map(|(column, known)| array(column, known));
+        let columns = columns.map(|(column, known)| array(column, layout, known));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
     }
@@ -118,7 +143,11 @@ impl RecordBatchReader for ArrowReader {
 /// Dictionary of a column, and the names that it was made of.
 type Known = Option<(Arc<TextValues>, Arc<StringArray>)>;
 
-fn array(column: BatchColumn, known: &mut Known) -> Result<ArrayRef, ArrowError> {
+fn array(
+    column: BatchColumn,
+    layout: TextLayout,
+    known: &mut Known,
+) -> Result<ArrayRef, ArrowError> {
     let nulls = (!column.valid.is_empty()).then(|| NullBuffer::from(column.valid));
     Ok(match column.values {
         ColumnValues::Nothing => {
@@ -148,9 +177,19 @@ fn array(column: BatchColumn, known: &mut Known) -> Result<ArrayRef, ArrowError>
         }
         ColumnValues::TextValues(texts) if column.column.of == ColumnType::Bytes => {
             let (offsets, bytes) = parts(texts);
-            Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?)
+            let values = BinaryArray::try_new(offsets, bytes, nulls)?;
+            match layout {
+                TextLayout::Offsets => Arc::new(values),
+                TextLayout::Views => Arc::new(BinaryViewArray::from(&values)),
+            }
         }
-        ColumnValues::TextValues(texts) => Arc::new(strings(texts, nulls)?),
+        ColumnValues::TextValues(texts) => {
+            let values = strings(texts, nulls)?;
+            match layout {
+                TextLayout::Offsets => Arc::new(values),
+                TextLayout::Views => Arc::new(StringViewArray::from(&values)),
+            }
+        }
     })
 }
 

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-use crate::arrow::{ArrowReader, schema};
+use crate::arrow::{ArrowReader, TextLayout, schema};
 use crate::failure::exception;
 use crate::reading::LogReading;
 use crate::rows::RowIterator;
@@ -39,22 +39,24 @@ impl PyTable {
         // Who asks for other types gets these, as the interface allows.
         drop(requested_schema);
         let batches = self.reading.start().map_err(|error| exception(&error))?;
-        let reader = ArrowReader::new(schema(&self.reading.setup), batches);
+        let reader = ArrowReader::new(&self.reading.setup, TextLayout::Offsets, batches);
         let stream = FFI_ArrowArrayStream::new(Box::new(reader));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
     /// Returns the types of the columns (the Arrow PyCapsule interface).
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(&*schema(&self.reading.setup));
+        let schema = schema(&self.reading.setup, TextLayout::Offsets);
+        let schema = FFI_ArrowSchema::try_from(&*schema);
         let schema = schema.map_err(|error| PyValueError::new_err(error.to_string()))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// Returns an iterator over the batches, each a stream of itself alone.
+    /// Returns an iterator over the batches, each a stream of itself alone, with texts and bytes as
+    /// polars has them.
     fn batches(&self) -> PyResult<BatchIterator> {
         let batches = self.reading.start().map_err(|error| exception(&error))?;
-        let reader = ArrowReader::new(schema(&self.reading.setup), batches);
+        let reader = ArrowReader::new(&self.reading.setup, TextLayout::Views, batches);
         Ok(BatchIterator(Mutex::new(reader)))
     }
 

@@ -130,9 +130,13 @@ class Table:
         return _needed("pyarrow").table(self)
 
     def to_pandas(self) -> Any:
-        """Returns the rows as a ``pandas.DataFrame``; this takes pyarrow too."""
-        _needed("pandas")
-        return self.to_arrow().to_pandas()
+        """Returns the rows as a ``pandas.DataFrame``; this takes pyarrow too.
+
+        Bytes, and numbers and truth values that may be missing, have Arrow's types, as
+        ``uint64[pyarrow]``: pandas' own would make objects of them, and floats, which are not exact.
+        """
+        pandas = _needed("pandas")
+        return _frame(self.to_arrow(), pandas.ArrowDtype)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns)}>"
@@ -148,6 +152,23 @@ class Table:
         more = "<p>and more</p>" if len(rows) > shown else ""
         about = html.escape(TABLES[self.name].about)
         return f"<p><b>{self.name}</b>: {about}</p><table><tr>{head}</tr>{body}</table>{more}"
+
+
+def _frame(table: Any, arrow_type: Any) -> Any:
+    types = _needed("pyarrow").types
+
+    def stays(type: Any) -> bool:
+        return types.is_binary(type) or types.is_integer(type) or types.is_boolean(type)
+
+    # The mapping goes by type alone, and what is never missing is better off with pandas' own types.
+    parts = ([], [])
+    for field in table.schema:
+        parts[field.nullable and stays(field.type) or types.is_binary(field.type)].append(field.name)
+    own, arrow = map(table.select, parts)
+    frame = own.to_pandas()
+    for name, column in arrow.to_pandas(types_mapper=arrow_type).items():
+        frame[name] = column
+    return frame[table.column_names]
 
 
 def _cell(value: Any) -> str:
