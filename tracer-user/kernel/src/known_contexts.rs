@@ -1,5 +1,5 @@
-//! Contexts of threads as of the watermark, to be said again where consumers forget them though none
-//! was lost: the stream marks that the kernel has not reported a switch as it marks a loss.
+//! Contexts of threads as of the watermark, to be said again where consumers forget them though
+//! none was lost: the stream marks that the kernel has not reported a switch as it marks a loss.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,8 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::Batch;
 
-/// Threads whose contexts are said again. Those of others are not known until they are recorded anew.
+/// Threads whose contexts are said again. Those of others are not known until they are recorded
+/// anew.
 const MOST: usize = 4096;
 
 /// Process and thread.

@@ -1,18 +1,59 @@
-//! Memory left over from loading.
+//! Memory that is not needed any more, and that the allocator would keep.
 
 use std::fs;
 use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// Shortest time between two times at which freed memory is given back.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(10);
+
+/// Part of the time that giving it back may take: one in so many.
+const PART_OF_TIME: u32 = 1000;
+
+/// Freed memory, which is given back now and then. After a burst of events much is free, and the
+/// allocator by itself gives back only what lies at the end of its heap.
+#[derive(Debug)]
+pub struct FreedMemory {
+    due: Instant,
+}
+
+impl Default for FreedMemory {
+    fn default() -> Self {
+        Self {
+            due: Instant::now() + GIVE_BACK_EVERY,
+        }
+    }
+}
+
+impl FreedMemory {
+    /// Gives freed memory back, where that was long ago.
+    pub fn tick(&mut self) {
+        if Instant::now() < self.due {
+            return;
+        }
+        let begun = Instant::now();
+        give_back_freed();
+        let took = begun.elapsed();
+        tracing::trace!(?took, "freed memory was given back");
+        self.due = begun + GIVE_BACK_EVERY.max(took * PART_OF_TIME);
+    }
+}
+
+/// Gives back what was freed in small pieces, between others.
+fn give_back_freed() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointers, and changes nothing that is in use.
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
 
 /// Gives back memory that loading took and the trace does not need: memory that was freed, which
 /// the allocator would keep for ever in small pieces (a good ten megabytes for the kernel's type
 /// information), and the pages of files that were looked at, such as the code that loads. Those
 /// come back from the system's cache when they are looked at again.
 pub fn give_back_what_is_free() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: takes no pointers, and changes nothing that is in use.
-    unsafe {
-        libc::malloc_trim(0)
-    };
+    give_back_freed();
     match fs::read_to_string("/proc/self/smaps") {
         Ok(mappings) => mappings_of_files(&mappings).for_each(give_back_pages),
         Err(error) => tracing::debug!(%error, "mappings unreadable"),
@@ -84,19 +125,40 @@ mod tests {
         size.parse().unwrap()
     }
 
-    #[test]
+    /// Frees much memory in small pieces, and has it given back: kilobytes before and after.
     #[cfg(target_env = "gnu")]
-    fn small_pieces_that_were_freed_are_given_back() {
-        let _turn = ONE_AT_A_TIME.lock().unwrap();
+    fn around(give_back: impl FnOnce()) -> (u64, u64) {
         let pieces: Vec<Vec<u8>> = (0..200_000).map(|_| vec![1; 200]).collect();
         // A few that stay, far from each other, keep the allocator from shortening the heap itself.
         let held: Vec<Vec<u8>> = pieces.into_iter().step_by(1000).collect();
         let before = resident("RssAnon:");
-        give_back_what_is_free();
+        give_back();
         let after = resident("RssAnon:");
         drop(held);
+        (before, after)
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn small_pieces_that_were_freed_are_given_back() {
+        let _turn = ONE_AT_A_TIME.lock().unwrap();
+        let (before, after) = around(give_back_what_is_free);
 
         assert!(after + 20_000 < before, "{before} kB, then {after} kB");
+    }
+
+    #[test]
+    #[cfg(target_env = "gnu")]
+    fn what_a_burst_leaves_is_given_back_once_that_is_due() {
+        let _turn = ONE_AT_A_TIME.lock().unwrap();
+        let mut freed = FreedMemory::default();
+        let (before, after) = around(|| freed.tick());
+        assert!(after + 5000 > before, "{before} kB, then {after} kB");
+
+        freed.due = Instant::now();
+        let (before, after) = around(|| freed.tick());
+        assert!(after + 20_000 < before, "{before} kB, then {after} kB");
+        assert!(freed.due > Instant::now() + GIVE_BACK_EVERY / 2);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::returned::trace_anew;
 use super::tracer::Tracer;
 use super::wake::{Wake, watch_process};
 use super::writer::{LineWriter, Offer};
-use tracer_kernel::give_back_what_is_free;
+use tracer_kernel::{FreedMemory, give_back_what_is_free};
 
 /// Interval at which the sources are asked when nothing wakes us: the most that an event is late.
 const TICK: Duration = Duration::from_millis(10);
@@ -152,6 +152,7 @@ impl Follow {
     pub async fn run(&mut self) -> io::Result<End> {
         let ring = self.ring.take().map(wait_for_input).transpose()?;
         give_back_what_is_free();
+        let mut freed_memory = FreedMemory::default();
         let is_bounded = self.tracer.has_bounded_cost();
         let mut idle_time = is_bounded.then(IdleTime::start).flatten();
         let mut tick = interval(TICK);
@@ -221,6 +222,7 @@ impl Follow {
                 tidied = Instant::now();
                 self.tracer.tidy(now);
                 self.tracer.flush_log(false);
+                freed_memory.tick();
             }
             match phase {
                 Phase::Following if !self.is_open && self.tracer.have_all_ended() => {

@@ -30,7 +30,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
-use tracer_kernel::give_back_what_is_free;
+use tracer_kernel::{FreedMemory, give_back_what_is_free};
 
 use super::Hub;
 use super::hub::MOST_AT_SERVICE;
@@ -132,6 +132,7 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
             idle,
             asked: None,
             tidy: None,
+            freed_memory: FreedMemory::default(),
         };
         manager::say_ready();
         service.run().await;
@@ -148,6 +149,7 @@ struct Service {
     asked: Option<MonotonicNs>,
     /// When memory is given back that beginning a subscription has taken.
     tidy: Option<Instant>,
+    freed_memory: FreedMemory,
 }
 
 impl Service {
@@ -174,6 +176,7 @@ impl Service {
                 _ = self.signals.1.recv() => return,
             }
             self.rooms.round();
+            self.freed_memory.tick();
         }
     }
 
