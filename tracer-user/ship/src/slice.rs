@@ -178,25 +178,31 @@ struct TableObjects {
 }
 
 impl TableObjects {
-    /// Puts tables off for which there is no room: those that have most, and of them rather those
-    /// of which nothing is in the store yet.
+    /// Puts tables off until there is room for the others.
     fn make_room(&mut self) -> anyhow::Result<()> {
-        loop {
-            let waiting = |object: &TableObject| {
-                let waiting = lock(&object.out.waiting);
-                (!waiting.has_sent, waiting.bytes.len())
-            };
-            let bytes = self.objects.iter().map(waiting);
-            if bytes.map(|(_, bytes)| bytes).sum::<usize>() <= MOST_WAITING {
-                return Ok(());
-            }
-            let indexes = 0..self.objects.len();
-            let largest = indexes.max_by_key(|index| self.objects.get(*index).map(waiting));
-            let object = self.objects.remove(largest.context("there is no table")?);
+        let waiting = |object: &TableObject| {
+            let waiting = lock(&object.out.waiting);
+            (waiting.has_sent, waiting.bytes.len())
+        };
+        while let Some(index) = without_room(self.objects.iter().map(waiting)) {
+            let object = self.objects.remove(index);
             self.put_off.push(object.table);
             object.out.put_off()?;
         }
+        Ok(())
     }
+}
+
+/// Returns which object is put off, where there is no room for all: that of which most bytes wait,
+/// and rather one of which no part was sent. Each is said by whether any was, and by its bytes.
+fn without_room(waiting: impl Iterator<Item = (bool, usize)> + Clone) -> Option<usize> {
+    let bytes: usize = waiting.clone().map(|(_, bytes)| bytes).sum();
+    let largest = waiting
+        .enumerate()
+        .max_by_key(|(_, (has_sent, bytes))| (!has_sent, *bytes));
+    largest
+        .filter(|_| bytes > MOST_WAITING)
+        .map(|(index, _)| index)
 }
 
 impl Consumer for TableObjects {
@@ -358,6 +364,29 @@ impl Write for PartWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_most_is_put_off_once_there_is_no_room_and_what_was_sent_last() {
+        let put_off = |mut waiting: Vec<(bool, usize)>| {
+            let mut all = Vec::new();
+            while let Some(index) = without_room(waiting.iter().copied()) {
+                all.push(waiting.remove(index));
+            }
+            all
+        };
+        const HALF: usize = MOST_WAITING / 2;
+        assert_eq!(put_off(vec![]), []);
+        assert_eq!(put_off(vec![(false, HALF), (true, HALF), (false, 0)]), []);
+        // The larger one, and no other.
+        let waiting = vec![(false, 1), (false, HALF), (false, HALF - 1), (false, 1)];
+        assert_eq!(put_off(waiting), [(false, HALF)]);
+        // What was sent in part would have to be sent again.
+        let waiting = vec![(true, HALF), (false, 2), (true, HALF - 1)];
+        assert_eq!(put_off(waiting), [(false, 2)]);
+        // Where that does not do, it has to.
+        let waiting = vec![(true, HALF), (false, 2), (true, HALF + 1)];
+        assert_eq!(put_off(waiting), [(false, 2), (true, HALF + 1)]);
+    }
 
     #[test]
     fn parts_are_of_one_length_but_the_last() {
