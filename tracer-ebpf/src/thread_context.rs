@@ -23,7 +23,7 @@ use tracer_common::kernel::{
 
 use crate::cpu::this_cpu;
 use crate::gathered::bounded;
-use crate::maps::count_ring_full;
+use crate::maps::{add, count_ring_full};
 use crate::offsets::THREAD_CONTEXTS;
 use crate::pid::Pid;
 use crate::record::{Wake, record_if_it_fits};
@@ -41,6 +41,21 @@ static CONTEXTS: Array<Words> = Array::with_max_entries(1, 0);
 /// See [`ContextState`].
 #[map]
 static CONTEXT_STATE: Array<ContextState> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// Location that was looked up last on each CPU, by CPU. The agent sets the number of entries.
+#[map]
+static CONTEXT_AT_HAND: Array<PlaceAtHand> = Array::with_max_entries(1, 0);
+
+/// Location that was looked up last on a CPU: a look-up costs as much as reading a context does.
+#[repr(C)]
+struct PlaceAtHand {
+    /// See [`check`]. Two programs that interrupt each other may write at a time, for two
+    /// processes: what does not belong together fails it.
+    check: u64,
+    place: ContextPlace,
+    /// Rest of a line of the processor's memory: CPUs do not share one.
+    unused: [u64; 4],
+}
 
 /// A context: two words of the trace, and one of the span.
 type Words = [u64; 3];
@@ -88,7 +103,7 @@ pub fn begins(parent: Pid, child: &impl Subject) {
 #[inline(always)]
 pub fn replaced(subject: &impl Subject) {
     if are_asked() && may_have(subject.pid()) {
-        let _ = CONTEXT_PLACES.remove(subject.pid().shown());
+        remove_place(subject.pid().shown());
         forget_context(subject.pid().0, subject.tid().0);
     }
 }
@@ -97,7 +112,7 @@ pub fn replaced(subject: &impl Subject) {
 #[inline(always)]
 pub fn ends(pid: Pid) {
     if are_asked() && may_have(pid) {
-        let _ = CONTEXT_PLACES.remove(pid.shown());
+        remove_place(pid.shown());
     }
 }
 
@@ -116,6 +131,74 @@ fn may_have_byte(pid: Pid) -> Option<*mut u8> {
     let state = CONTEXT_STATE.get_ptr_mut(0)?.cast::<u8>();
     let remainder = pid.shown() as usize & (CONTEXT_REMAINDERS - 1);
     Some(state.wrapping_add(offset_of!(ContextState, may_have) + remainder))
+}
+
+#[inline(always)]
+fn remove_place(pid: u32) {
+    let _ = CONTEXT_PLACES.remove(pid);
+    places_have_changed();
+}
+
+#[inline(always)]
+fn changes() -> Option<*mut u64> {
+    let state = CONTEXT_STATE.get_ptr_mut(0)?.cast::<u8>();
+    Some(
+        state
+            .wrapping_add(offset_of!(ContextState, changes))
+            .cast::<u64>(),
+    )
+}
+
+/// Has all locations looked up again, after a change.
+#[inline(always)]
+fn places_have_changed() {
+    if let Some(changes) = changes() {
+        // SAFETY: inside the entry.
+        unsafe { add(changes, 1) };
+    }
+}
+
+/// Returns the check of a process's location as long as there are so many changes.
+#[inline(always)]
+fn check(changes: u64, pid: u32, place: &ContextPlace) -> u64 {
+    let of = (changes << 32) | (u64::from(pid) + 1);
+    let words = [place.module, place.offset, place.generation];
+    let mixed = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed(mixed(mixed(mixed(0, of), words[0]), words[1]), words[2])
+}
+
+/// Returns where a process has its contexts; `None` where it has none. The one that was looked up
+/// last is at hand.
+#[inline(always)]
+fn place_at_hand(pid: Pid) -> Option<ContextPlace> {
+    // Before the look-up: a later change counts. SAFETY: inside the entry; the word is read whole.
+    let changes = unsafe { changes()?.read_volatile() };
+    let at_hand = CONTEXT_AT_HAND.get_ptr_mut(this_cpu())?;
+    let check_at = at_hand.cast::<u64>();
+    let place_at = at_hand
+        .cast::<u8>()
+        .wrapping_add(offset_of!(PlaceAtHand, place))
+        .cast::<ContextPlace>();
+    // SAFETY: inside the entry of this CPU.
+    let place = unsafe { place_at.read_volatile() };
+    // SAFETY: as above.
+    if unsafe { check_at.read_volatile() } == check(changes, pid.shown(), &place) {
+        return Some(place);
+    }
+    let place = place_of(pid)?;
+    // SAFETY: inside the entry of this CPU.
+    unsafe { place_at.write_volatile(place) };
+    // SAFETY: as above.
+    unsafe { check_at.write_volatile(check(changes, pid.shown(), &place)) };
+    Some(place)
+}
+
+/// Looks up where a process has its contexts; `None` where it has none.
+#[inline(always)]
+fn place_of(pid: Pid) -> Option<ContextPlace> {
+    let place = CONTEXT_PLACES.get_ptr(pid.shown())?;
+    // SAFETY: it points into the map.
+    Some(unsafe { place.read_volatile() })
 }
 
 #[inline(always)]
@@ -199,9 +282,10 @@ pub extern "C" fn note_context(pid: u32, tid: u32, thread_pointer: u64) -> i32 {
     let Some(slot) = slot(tid) else {
         return 0;
     };
-    let Some(seen) = Seen::now(pid, thread_pointer) else {
+    let Some(place) = place_at_hand(Pid(pid)) else {
         return 0;
     };
+    let seen = read(&place, thread_pointer);
     i32::from(!are_equal(read_slot(slot), seen.words(tid)))
 }
 
@@ -242,6 +326,7 @@ pub extern "C" fn inherit_contexts(parent: u32, child: u32) -> i32 {
             // SAFETY: it points into the map.
             let place = unsafe { place.read_volatile() };
             let _ = CONTEXT_PLACES.insert(child, place, 0);
+            places_have_changed();
             if let Some(byte) = may_have_byte(Pid(child)) {
                 // SAFETY: inside the entry; a byte is written whole.
                 unsafe { byte.write_volatile(1) };
@@ -249,7 +334,7 @@ pub extern "C" fn inherit_contexts(parent: u32, child: u32) -> i32 {
         }
         None => {
             // What an earlier process of this pid had.
-            let _ = CONTEXT_PLACES.remove(child);
+            remove_place(child);
         }
     }
     0
@@ -380,10 +465,7 @@ impl Seen {
     /// Looks; `None` where the process has no contexts.
     #[inline(always)]
     fn now(pid: u32, thread_pointer: u64) -> Option<Self> {
-        let place = CONTEXT_PLACES.get_ptr(Pid(pid).shown())?;
-        // SAFETY: it points into the map.
-        let place = unsafe { place.read_volatile() };
-        Some(read(&place, thread_pointer))
+        Some(read(&place_of(Pid(pid))?, thread_pointer))
     }
 
     /// Returns the words of the thread's slot: attributes are added where the identifiers stay.

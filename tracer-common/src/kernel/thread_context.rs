@@ -66,6 +66,9 @@ pub struct ContextState {
     /// A byte for all processes with this remainder of their pids: 0 where none of them has
     /// contexts. Written by the agent and the programs, and never cleared.
     pub may_have: [u8; CONTEXT_REMAINDERS],
+    /// Number of changes of `CONTEXT_PLACES`. What was looked up before one is looked up again.
+    /// Written by the agent and the programs, after each change.
+    pub changes: u64,
 }
 
 /// Remainders of pids in [`ContextState::may_have`].

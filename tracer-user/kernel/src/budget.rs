@@ -26,7 +26,7 @@ const MOST: (u32, u32) = (10_000, 15_000);
 
 /// The programs that were measured.
 pub const BUDGETS: &[VerifierBudget] = &[
-    budget("sched_process_fork", 8600, 18200),
+    budget("sched_process_fork", 8600, 18600),
     budget("task_newtask", 8600, 18500),
     budget("sched_process_exit", 3900, 4450),
     budget("sched_process_exec", 26500, 33100),

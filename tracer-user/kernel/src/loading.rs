@@ -507,6 +507,7 @@ impl Parameters<'_> {
             .map_max_entries("BLOCKED_PYTHON", blocked_python)
             .map_max_entries("CONTEXT_PLACES", of_contexts(CONTEXT_PROCESSES))
             .map_max_entries("CONTEXTS", of_contexts(CONTEXT_SLOTS))
+            .map_max_entries("CONTEXT_AT_HAND", of_contexts(self.cpus))
             .map_max_entries(TRACED, self.pages)
             .map_max_entries("PIDS", self.pid_pages)
             .map_max_entries(SUMS, self.counts.sums)

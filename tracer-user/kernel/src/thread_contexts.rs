@@ -102,6 +102,7 @@ impl PlaceMap {
             byte.store(1, Ordering::Relaxed);
         }
         let inserted = self.places.insert(key, words, 0);
+        self.note_change();
         inserted.map_err(|source| LoadError::Map {
             name: PLACES,
             source: Box::new(source),
@@ -111,6 +112,14 @@ impl PlaceMap {
     fn remove(&mut self, pid: i32) {
         if let Ok(key) = u32::try_from(pid) {
             let _ = self.places.remove(&key);
+            self.note_change();
+        }
+    }
+
+    /// Has the programs look up again what they have at hand.
+    fn note_change(&self) {
+        if let Some(changes) = self.state.word(std::mem::offset_of!(ContextState, changes)) {
+            changes.fetch_add(1, Ordering::Release);
         }
     }
 }
