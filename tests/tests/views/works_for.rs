@@ -416,7 +416,7 @@ fn each_request_of_a_web_server_under_ddtrace_has_the_ids_that_it_exports() {
             by_thread.entry(tid).or_default().push(event);
         }
     }
-    // Where the kernel has not reported something, contexts are unknown until they are read anew.
+    // Where something was lost, contexts are unknown until they are read anew.
     let is_whole = !events
         .iter()
         .any(|event| event["type"] == "posix_trace_overflow");

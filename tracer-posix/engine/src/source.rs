@@ -280,8 +280,9 @@ pub struct Loss {
     /// Time not later than the first of them, and not earlier than the last event before it; as
     /// exact as the source knows.
     pub since: MonotonicNs,
-    /// Whether the source says by itself where they are missing ([`Batch::mark_missing`],
-    /// [`Batch::mark_full`]). Otherwise the stream takes it that they are from `since` on.
+    /// Whether the stream puts no mark: the source says by itself where they are missing
+    /// ([`Batch::mark_missing`], [`Batch::mark_full`]), or later events show it. Otherwise they are
+    /// taken to be missing from `since` on.
     pub is_marked: bool,
 }
 

@@ -51,7 +51,6 @@ mod error;
 mod first_names;
 mod given_stacks;
 mod known_code;
-mod known_contexts;
 mod loading;
 mod look;
 mod losses;

@@ -14,7 +14,6 @@ use super::decode::{ExecSign, UnseenStep, decode, exec_sign, unseen_step};
 use super::diagnostics::Diagnostics;
 use super::error::LoadError;
 use super::first_names::FirstNames;
-use super::known_contexts::KnownContexts;
 use super::look::LookRecords;
 use super::losses::LossReader;
 use super::mapped::MappingReport;
@@ -83,8 +82,6 @@ pub struct KernelSource {
     descriptors: Option<Descriptors>,
     /// Contexts of threads, where they are recorded.
     contexts: Option<ContextWatch>,
-    /// These contexts as of the watermark.
-    known_contexts: KnownContexts,
     /// States of threads when the trace began.
     looks: LookRecords,
     first_names: FirstNames,
@@ -121,7 +118,6 @@ impl KernelSource {
             stacks: None,
             descriptors: None,
             contexts: None,
-            known_contexts: KnownContexts::default(),
             looks: LookRecords::default(),
             first_names: FirstNames::default(),
         };
@@ -196,7 +192,6 @@ impl KernelSource {
             return;
         };
         contexts.begin_epoch();
-        self.known_contexts.forget(since);
         batch.push(no_contexts(since), NO_CONTEXT);
     }
 
@@ -240,18 +235,13 @@ impl KernelSource {
         }
         let since = self.watermark;
         let untold = untold_switches + self.losses.untold_ends();
+        if let Some(contexts) = self.contexts.as_mut().filter(|_| untold > 0) {
+            // That of the thread may be doubted.
+            contexts.begin_epoch();
+        }
         let missed = self.losses.missed();
         if missed > 0 {
             self.lose_contexts(since, batch);
-        }
-        if untold > 0 {
-            batch.mark_missing(since);
-        }
-        if let Some(contexts) = self.contexts.as_mut().filter(|_| untold > 0) {
-            // Consumers forget contexts at that mark. None was lost, but that of the thread may be
-            // doubted.
-            self.known_contexts.say_again(since, batch);
-            contexts.begin_epoch();
         }
         for (cause, count) in [
             (LossCause::KernelMissed, missed),
@@ -263,6 +253,7 @@ impl KernelSource {
                 cause,
                 count,
                 since,
+                // The thread's next event shows it. At a mark, others would be doubted too.
                 is_marked: cause == LossCause::KernelNotReported,
             });
         }
@@ -283,8 +274,6 @@ impl Source for KernelSource {
         let (signs, unseen) = (&mut self.signs, &mut self.unseen);
         let stacks = &mut self.stacks;
         let descriptors = &mut self.descriptors;
-        let has_contexts = self.contexts.is_some();
-        let known_contexts = &mut self.known_contexts;
         if let Some(stacks) = stacks {
             stacks.look(self.watermark);
         }
@@ -341,9 +330,6 @@ impl Source for KernelSource {
                             stacks.push_before(record_type, &header, batch);
                         }
                         untold += u64::from(switches.misses_one(&header, data));
-                        if has_contexts {
-                            known_contexts.note(&header, data);
-                        }
                         signs.extend(exec_sign(record));
                         match descriptors {
                             Some(all) => batch.push(header, &all.join(&header, data)),
@@ -379,7 +365,6 @@ impl Source for KernelSource {
                 .map_or(complete, |at| complete.min(at));
             self.watermark = self.watermark.max(complete);
         }
-        self.known_contexts.settle(self.watermark);
         self.watermark
     }
 
