@@ -236,7 +236,7 @@ impl KernelSource {
         let since = self.watermark;
         let untold = untold_switches + self.losses.untold_ends();
         if let Some(contexts) = self.contexts.as_mut().filter(|_| untold > 0) {
-            // That of the thread may be doubted.
+            // The service doubts that of the thread until it is recorded again.
             contexts.begin_epoch();
         }
         let missed = self.losses.missed();
