@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::mem::MaybeUninit;
+use std::process::Child;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
@@ -82,6 +83,16 @@ pub fn wait_unreaped(pid: i32) -> anyhow::Result<()> {
             return Ok(());
         }
         ensure!(error.kind() == std::io::ErrorKind::Interrupted, error);
+    }
+}
+
+/// A process that is killed at the end, also at that of a failed test.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -4,11 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Output};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::Value;
 use tests::dist;
+use tests::processes::Killed;
 use tests::rights::missing_right;
 use tests::target::Target;
 
@@ -185,16 +186,6 @@ fn stacks_are_those_of_the_kernel_and_of_the_program() {
             shown.contains(&format!("{function}+")),
             "{function}: {shown}"
         );
-    }
-}
-
-/// A process that is killed at the end.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
