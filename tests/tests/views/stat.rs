@@ -293,15 +293,18 @@ fn taken_off() -> u64 {
     counts[5..8].iter().sum::<u64>() * 10_000_000
 }
 
-/// Returns how long each thread has run so far, in nanoseconds.
-fn ran_so_far() -> HashMap<u64, u64> {
+/// Returns how long each thread has run so far, and waited for a CPU, in nanoseconds.
+fn ran_so_far() -> HashMap<u64, [u64; 2]> {
     let mut ran = HashMap::new();
     let tasks = fs::read_dir("/proc").unwrap().flatten();
     let tasks = tasks.filter_map(|process| fs::read_dir(process.path().join("task")).ok());
     for task in tasks.flat_map(|tasks| tasks.flatten()) {
         let tid = task.file_name().to_str().and_then(|tid| tid.parse().ok());
         let counted = fs::read_to_string(task.path().join("schedstat")).ok();
-        let counted = counted.and_then(|text| text.split(' ').next()?.parse().ok());
+        let counted = counted.and_then(|text| {
+            let mut words = text.split(' ').map_while(|word| word.parse().ok());
+            Some([words.next()?, words.next()?])
+        });
         if let (Some(tid), Some(counted)) = (tid, counted) {
             ran.insert(tid, counted);
         }
@@ -313,10 +316,18 @@ fn ran_so_far() -> HashMap<u64, u64> {
 /// at most.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Returns how long a thread has run from one look to another; `None` where it was not there at
-/// both, or its id is another thread's.
-fn between(before: &HashMap<u64, u64>, after: &HashMap<u64, u64>, tid: u64) -> Option<u64> {
-    after.get(&tid)?.checked_sub(*before.get(&tid)?)
+/// Returns how long a thread has run from one look to another, and waited for a CPU; `None` where
+/// it was not there at both, or its id is another thread's.
+fn between(
+    before: &HashMap<u64, [u64; 2]>,
+    after: &HashMap<u64, [u64; 2]>,
+    tid: u64,
+) -> Option<(u64, u64)> {
+    let ([ran, waited], [ran_before, waited_before]) = (after.get(&tid)?, before.get(&tid)?);
+    Some((
+        ran.checked_sub(*ran_before)?,
+        waited.checked_sub(*waited_before)?,
+    ))
 }
 
 #[test]
@@ -350,20 +361,28 @@ fn each_thread_of_the_machine_runs_as_long_as_the_kernel_counts() {
     let mut compared = 0;
     for thread in stat["threads"].as_array().unwrap() {
         let tid = thread["tid"].as_u64().unwrap();
-        let [ran, unknown] =
-            ["running_ns", "unknown_ns"].map(|name| thread[name].as_u64().unwrap());
+        let ns = |name: &str| thread[name].as_u64().unwrap();
+        let (ran, unknown) = (ns("running_ns"), ns("unknown_ns"));
         assert!(ran <= span, "{span}: {thread}");
         // From before the trace to after it, and within it.
-        let (Some(longer), Some(shorter)) =
+        let (Some((longer, _)), Some((shorter, waited))) =
             (between(&before, &after, tid), between(&first, &last, tid))
         else {
             continue;
         };
         let (_, most) = near(longer, taken);
         let (least, _) = near(shorter, 0);
+        // A thread that is woken for its CPU runs for the kernel from that moment: it does not read
+        // its clock again at the switch.
+        let woken = thread["wakeups"]["total_ns"].as_u64().unwrap();
         assert!(
-            ran <= most && ran + unknown >= least,
+            ran <= most && ran + unknown + woken >= least,
             "{shorter} to {longer}: {thread}"
+        );
+        let (least, _) = near(shorter + waited, 0);
+        assert!(
+            ran + unknown + ns("runnable_ns") + ns("throttled_ns") >= least,
+            "{shorter} and {waited}: {thread}"
         );
         compared += 1;
     }
