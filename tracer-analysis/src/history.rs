@@ -71,6 +71,10 @@ pub struct History {
     from: Option<MonotonicNs>,
     held: usize,
     since_prune: usize,
+    /// Latest time that was remembered, and that at the last prune: once this one is too old, so is
+    /// all that was there then.
+    newest: MonotonicNs,
+    newest_at_prune: MonotonicNs,
     /// Time before which everything was given up, as it was too much.
     given_up: MonotonicNs,
 }
@@ -85,6 +89,8 @@ impl Default for History {
             from: None,
             held: 0,
             since_prune: 0,
+            newest: MonotonicNs(0),
+            newest_at_prune: MonotonicNs(0),
             given_up: MonotonicNs(0),
         }
     }
@@ -116,15 +122,16 @@ impl History {
                     self.held += 1;
                     self.since_prune += 1;
                 }
+                self.bound(interval.to);
             }
             Finding::Birth(birth) => {
                 let track = self.track(birth.thread);
                 track.born = Some(*birth);
                 self.since_prune += 1;
+                self.bound(birth.at);
             }
             Finding::Interval(_) | Finding::Death(_) | Finding::Taken(_) => {}
         }
-        self.bound();
     }
 
     /// Remembers an interrupt that has ended. What it has interrupted itself is apart from it.
@@ -155,7 +162,7 @@ impl History {
         let added = of_cpu.len().saturating_sub(before);
         self.held += added;
         self.since_prune += added;
-        self.bound();
+        self.bound(run.to);
     }
 
     /// Remembers a page fault.
@@ -166,7 +173,7 @@ impl History {
         self.track(thread).faults.push_back(at);
         self.held += 1;
         self.since_prune += 1;
-        self.bound();
+        self.bound(at);
     }
 
     /// Remembers a gap of the CPU that a thread had.
@@ -177,7 +184,7 @@ impl History {
         self.track(gap.thread).gaps.push_back(gap);
         self.held += 1;
         self.since_prune += 1;
-        self.bound();
+        self.bound(gap.to);
     }
 
     /// Returns the interrupts of a CPU between two moments, the last first.
@@ -227,8 +234,13 @@ impl History {
         })
     }
 
-    fn bound(&mut self) {
-        if self.since_prune > PRUNE_EVERY.max(self.held) {
+    /// Drops what is too old, now and then, after something of this time was remembered.
+    fn bound(&mut self, at: MonotonicNs) {
+        self.newest = self.newest.max(at);
+        // A burst goes with its time, however little comes after it.
+        let is_all_old = self.from.is_some_and(|from| from > self.newest_at_prune);
+        let enough = if is_all_old { 0 } else { self.held };
+        if self.since_prune > PRUNE_EVERY.max(enough) {
             self.prune();
         }
         if self.held > MOST_INTERVALS {
@@ -305,7 +317,7 @@ impl History {
             return;
         };
         self.drop_before(from);
-        self.since_prune = 0;
+        (self.since_prune, self.newest_at_prune) = (0, self.newest);
     }
 
     fn drop_before(&mut self, from: MonotonicNs) {
@@ -417,5 +429,28 @@ impl History {
     #[must_use]
     pub fn given_up(&self) -> MonotonicNs {
         self.given_up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_goes_with_its_time() {
+        const BURST: u64 = 200_000;
+        let thread = Thread { pid: 1, tid: 1 };
+        let mut history = History::default();
+        history.keep_from(Some(MonotonicNs(0)));
+        for at in 0..BURST {
+            history.add_fault(thread, MonotonicNs(at));
+        }
+        assert_eq!(history.held, 200_000);
+
+        history.keep_from(Some(MonotonicNs(BURST)));
+        for at in BURST..BURST + 5000 {
+            history.add_fault(thread, MonotonicNs(at));
+        }
+        assert!(history.held <= 5000, "{}", history.held);
     }
 }
