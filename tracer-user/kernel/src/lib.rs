@@ -122,7 +122,7 @@ pub use given_stacks::GivenStacks;
 pub use look::look_in_proc;
 pub use losses::LostByCpu;
 pub use mapped::MappingReport;
-pub use memory::{FreedMemory, give_back_what_is_free};
+pub use memory::{FreedMemory, give_back_large_pieces_at_once, give_back_what_is_free};
 pub use moves::{Move, MoveStep};
 pub use namespace::is_proc_own;
 pub use opened::OpenedMemory;

@@ -39,6 +39,19 @@ impl FreedMemory {
     }
 }
 
+/// Has each large piece of memory given back as soon as it is freed, and lie apart from small ones,
+/// which would hold its pages in part.
+pub fn give_back_large_pieces_at_once() {
+    /// Bytes from which on a piece is large: glibc's own first value, which it raises.
+    #[cfg(target_env = "gnu")]
+    const LARGE: libc::c_int = 128 << 10;
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes integers only.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE)
+    };
+}
+
 /// Gives back what was freed in small pieces, between others.
 fn give_back_freed() {
     #[cfg(target_env = "gnu")]

@@ -410,6 +410,7 @@ fn consumer(
         return ConsumerSetup::of_file(move |beginning| export.start(&origin(beginning)));
     }
     if let Some(trigger) = trigger {
+        tracer_kernel::give_back_large_pieces_at_once();
         return ConsumerSetup::new(format == Format::Text, move |beginning, lines| {
             Ok(Box::new(FlightRecorder::new(
                 trigger.clone(),
