@@ -32,6 +32,18 @@ fn traced() -> (String, Vec<Value>) {
     )
 }
 
+/// The calls by which the C library polls.
+#[cfg(target_arch = "x86_64")]
+const POLL: (i64, &str) = (libc::SYS_poll, "poll");
+#[cfg(not(target_arch = "x86_64"))]
+const POLL: (i64, &str) = (libc::SYS_ppoll, "ppoll");
+
+/// The call by which the C library waits for an epoll instance.
+#[cfg(target_arch = "x86_64")]
+const EPOLL_WAIT: (i64, &str) = (libc::SYS_epoll_wait, "epoll_wait");
+#[cfg(not(target_arch = "x86_64"))]
+const EPOLL_WAIT: (i64, &str) = (libc::SYS_epoll_pwait, "epoll_pwait");
+
 #[test]
 #[ignore = "needs root"]
 fn threads_block_in_the_calls_that_the_kernel_says() {
@@ -44,8 +56,8 @@ fn threads_block_in_the_calls_that_the_kernel_says() {
         (libc::SYS_futex, "futex"),
         (libc::SYS_read, "read"),
         (libc::SYS_clock_nanosleep, "clock_nanosleep"),
-        (libc::SYS_poll, "poll"),
-        (libc::SYS_epoll_wait, "epoll_wait"),
+        POLL,
+        EPOLL_WAIT,
         (libc::SYS_recvfrom, "recvfrom"),
         (COMPAT_NANOSLEEP, "nanosleep"),
     ];
