@@ -248,10 +248,12 @@ static void handle(int signal)
     (void)signal;
 }
 
-/* Until the tracer has seen what is published. */
+/* Until the tracer has seen what is published, as slow as the machine is. */
 static void wait_to_be_seen(void)
 {
-    for (int i = 0; i < 9; i++)
+    const char *slowness = getenv("TRACER_TEST_SLOWNESS");
+
+    for (int i = slowness ? 9 * atoi(slowness) : 9; i > 0; i--)
         pause_for(100000000);
 }
 

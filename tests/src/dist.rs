@@ -108,15 +108,23 @@ impl Source {
 ///
 /// The compiler or pkg-config fails; the error has its complaint.
 pub fn compile(name: &str, into: &Path) -> anyhow::Result<PathBuf> {
-    let folder = env::var_os("TRACER_PROGRAMS").map(PathBuf::from);
-    if let Some(compiled) = folder.map(|folder| folder.join(name))
-        && compiled.exists()
-    {
-        let program = into.join(name);
-        fs::copy(&compiled, &program).with_context(|| compiled.display().to_string())?;
+    let program = into.join(name);
+    if take_compiled(name, &program)? {
         return Ok(program);
     }
     compile_program(name, into, Linkage::Shared)
+}
+
+/// Copies the program of this name from the folder of compiled ones to `into`; `false` where there
+/// is none.
+pub(crate) fn take_compiled(name: &str, into: &Path) -> anyhow::Result<bool> {
+    let folder = env::var_os("TRACER_PROGRAMS").map(PathBuf::from);
+    let compiled = folder.map(|folder| folder.join(name));
+    let Some(compiled) = compiled.filter(|compiled| compiled.exists()) else {
+        return Ok(false);
+    };
+    fs::copy(&compiled, into).with_context(|| compiled.display().to_string())?;
+    Ok(true)
 }
 
 /// Returns the names of the programs that [`compile`] can compile.

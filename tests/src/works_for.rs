@@ -18,7 +18,8 @@ pub type Context = (u64, u64);
 /// Changes of each thread, as the program says them: between two moments, to a context.
 pub type Changes = BTreeMap<i64, BTreeSet<(u64, u64, Context)>>;
 
-/// Compiles the program, or its library.
+/// Compiles the program, or its library. Where they are compiled already (see [`dist::compile`]),
+/// they are `works_for-NAME`.
 ///
 /// # Errors
 ///
@@ -26,6 +27,9 @@ pub type Changes = BTreeMap<i64, BTreeSet<(u64, u64, Context)>>;
 pub fn compile(folder: &Path, name: &str, options: &[&str]) -> anyhow::Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/works_for.c");
     let made = folder.join(name);
+    if dist::take_compiled(&format!("works_for-{name}"), &made)? {
+        return Ok(made);
+    }
     let options = [&["-Wall", "-Wextra", "-Werror"], options].concat();
     dist::compile_file("cc", &source, &made, &options, Linkage::Shared)?;
     Ok(made)

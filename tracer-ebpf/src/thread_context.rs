@@ -24,7 +24,7 @@ use tracer_common::kernel::{
 use crate::cpu::this_cpu;
 use crate::gathered::bounded;
 use crate::maps::{add, count_ring_full};
-use crate::offsets::THREAD_CONTEXTS;
+use crate::offsets::{THREAD_CONTEXTS, THREAD_ID_BELOW};
 use crate::pid::Pid;
 use crate::record::{Wake, record_if_it_fits};
 use crate::subject::Subject;
@@ -78,10 +78,10 @@ pub fn note(subject: &impl Subject) {
     if !are_asked() || !may_have(subject.pid()) {
         return;
     }
-    let (pid, tid, thread_pointer) = (subject.pid().0, subject.tid().0, subject.thread_id());
-    if note_context(pid, tid, thread_pointer) != 0 {
-        let route = find_route(pid, thread_pointer);
-        record_context(pid, tid, thread_pointer, route);
+    let (pid, tid, thread_id) = (subject.pid().0, subject.tid().0, subject.thread_id());
+    if note_context(pid, tid, thread_id) != 0 {
+        let route = find_route(pid, thread_id);
+        record_context(pid, tid, thread_id, route);
     }
 }
 
@@ -273,32 +273,32 @@ impl Subject for Thread {
     }
 }
 
-/// Tells whether the context of the running thread, which has this thread pointer, differs from
+/// Tells whether the context of the running thread, which has this `pthread_t`, differs from
 /// what was recorded of it last. A function of its own, as the others, so that the verifier walks
 /// it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn note_context(pid: u32, tid: u32, thread_pointer: u64) -> i32 {
+pub extern "C" fn note_context(pid: u32, tid: u32, thread_id: u64) -> i32 {
     let Some(slot) = slot(tid) else {
         return 0;
     };
     let Some(place) = place_at_hand(Pid(pid)) else {
         return 0;
     };
-    let seen = read(&place, thread_pointer);
+    let seen = read(&place, thread_id);
     i32::from(!are_equal(read_slot(slot), seen.words(tid)))
 }
 
-/// Records the context of the running thread, which has this thread pointer, with its route, where
+/// Records the context of the running thread, which has this `pthread_t`, with its route, where
 /// that has one (see [`find_route`]).
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn record_context(pid: u32, tid: u32, thread_pointer: u64, route: u64) -> i32 {
+pub extern "C" fn record_context(pid: u32, tid: u32, thread_id: u64, route: u64) -> i32 {
     let Some(slot) = slot(tid) else {
         return 0;
     };
     // As it was just now: the thread does nothing else meanwhile.
-    let Some(seen) = Seen::now(pid, thread_pointer) else {
+    let Some(seen) = Seen::now(pid, thread_id) else {
         return 0;
     };
     let words = seen.words(tid);
@@ -420,8 +420,8 @@ const MOST_ATTRIBUTES: u32 = 16;
 /// bits the length; 0: it has none. Of several attributes of this index the last one counts.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn find_route(pid: u32, thread_pointer: u64) -> u64 {
-    let Some(seen) = Seen::now(pid, thread_pointer) else {
+pub extern "C" fn find_route(pid: u32, thread_id: u64) -> u64 {
+    let Some(seen) = Seen::now(pid, thread_id) else {
         return 0;
     };
     let mut at = seen.attributes;
@@ -464,8 +464,8 @@ struct Seen {
 impl Seen {
     /// Looks; `None` where the process has no contexts.
     #[inline(always)]
-    fn now(pid: u32, thread_pointer: u64) -> Option<Self> {
-        Some(read(&place_of(Pid(pid))?, thread_pointer))
+    fn now(pid: u32, thread_id: u64) -> Option<Self> {
+        Some(read(&place_of(Pid(pid))?, thread_id))
     }
 
     /// Returns the words of the thread's slot: attributes are added where the identifiers stay.
@@ -489,12 +489,13 @@ const PUBLISHED_BYTES: u32 = 28;
 
 const _: () = assert!(size_of::<Published>() == PUBLISHED_BYTES as usize);
 
-/// Reads the context of the running thread, and where its attributes are.
+/// Reads the context of the running thread, which has this `pthread_t`, and where its attributes
+/// are.
 #[inline(always)]
-fn read(place: &ContextPlace, thread_pointer: u64) -> Seen {
+fn read(place: &ContextPlace, thread_id: u64) -> Seen {
     /// Value of the byte that says that the record is valid: all others are reserved.
     const VALID: u32 = 1;
-    let [address] = words(variable(place, thread_pointer));
+    let [address] = words(variable(place, thread_id));
     // Not cleared first, which would be a call.
     let mut record = MaybeUninit::<Published>::uninit();
     // SAFETY: the helper writes so many bytes, for which there is space, and checks the address.
@@ -532,18 +533,21 @@ fn read(place: &ContextPlace, thread_pointer: u64) -> Seen {
     }
 }
 
-/// Returns where the running thread has the pointer to its context; 0: it has none yet.
+/// Returns where the running thread, which has this `pthread_t`, has the pointer to its context; 0:
+/// it has none yet.
 #[inline(always)]
-fn variable(place: &ContextPlace, thread_pointer: u64) -> u64 {
+fn variable(place: &ContextPlace, thread_id: u64) -> u64 {
     /// Memory of a module that was not asked for yet.
     const UNALLOCATED: u64 = u64::MAX;
+    let thread_pointer = thread_id.wrapping_add(u64::from(THREAD_ID_BELOW.load()));
     let module = place.module & u64::from(u32::MAX);
     if module == 0 {
         return thread_pointer.wrapping_add(place.offset);
     }
-    // The second word of a thread is the table's address; its entries have two words, and the one
-    // before the first says how many there are.
-    let [table] = words(thread_pointer.wrapping_add(8));
+    // The second word of a thread, on arm64 the first, is the table's address; its entries have two
+    // words, and the one before the first says how many there are.
+    let table_at = if THREAD_ID_BELOW.load() == 0 { 8 } else { 0 };
+    let [table] = words(thread_pointer.wrapping_add(table_at));
     let [count, _, generation] = words(table.wrapping_sub(16));
     if table == 0 || module > count || generation < place.generation {
         return 0;

@@ -381,7 +381,7 @@ fn calls_as_they_end_are_those_of_strace_without_root() {
 #[test]
 #[ignore = "needs root: loads eBPF"]
 fn what_threads_work_for_is_what_the_program_says_without_root() {
-    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+    if missing_right().is_some() {
         return;
     }
     let scene = Scene::new();

@@ -22,10 +22,17 @@ fn tracer(words: &[&str]) -> Vec<u8> {
 
 const RECORDED: [&str; 4] = ["--trace-context", "--syscalls", "kcmp", "--no-user"];
 
+/// Option by which the compiler uses descriptors of thread-local variables.
+const DESCRIPTORS: &str = if cfg!(target_arch = "x86_64") {
+    "-mtls-dialect=gnu2"
+} else {
+    "-mtls-dialect=desc"
+};
+
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
-    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+    if missing_right().is_some() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -34,7 +41,7 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
     let library = compile(
         folder,
         "descriptors.so",
-        &["-DLIBRARY", "-shared", "-fPIC", "-mtls-dialect=gnu2"],
+        &["-DLIBRARY", "-shared", "-fPIC", DESCRIPTORS],
     )
     .unwrap();
     let opening = compile(folder, "opening", &[]).unwrap();
@@ -97,7 +104,7 @@ fn each_event_has_the_trace_and_the_span_that_its_thread_works_for() {
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn a_switch_that_the_kernel_does_not_report_takes_no_context_away() {
-    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+    if missing_right().is_some() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +137,7 @@ fn a_switch_that_the_kernel_does_not_report_takes_no_context_away() {
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn requests_are_summed_up_by_the_routes_that_the_program_says() {
     const ROUNDS: usize = 90;
-    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+    if missing_right().is_some() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -219,7 +226,7 @@ fn compare_told(events: &[Value]) -> ([usize; 2], [usize; 2], usize) {
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn probes_and_own_events_with_stacks_have_the_span_that_counts_there_and_no_other() {
-    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+    if missing_right().is_some() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -294,7 +301,7 @@ fn probes_and_own_events_with_stacks_have_the_span_that_counts_there_and_no_othe
 #[test]
 #[ignore = "loads eBPF: run by cargo xtask test"]
 fn what_the_recorder_has_held_says_for_which_span_each_call_was() {
-    if missing_right().is_some() || !cfg!(target_arch = "x86_64") {
+    if missing_right().is_some() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -1,12 +1,12 @@
 //! Thread-local variables of programs and libraries: what a file says of where they lie, and where
 //! that is in a process.
 //!
-//! Only for x86-64, and for glibc where a library was loaded when threads were there already: for
-//! others, it is unknown.
+//! Only for x86-64 and arm64, and for glibc where a library was loaded when threads were there
+//! already: for others, it is unknown.
 
 use object::elf::{
-    PT_TLS, R_X86_64_DTPMOD64, R_X86_64_TLSDESC, R_X86_64_TPOFF64, STT_TLS, STV_DEFAULT,
-    STV_PROTECTED,
+    PT_TLS, R_AARCH64_TLS_DTPMOD, R_AARCH64_TLS_TPREL, R_AARCH64_TLSDESC, R_X86_64_DTPMOD64,
+    R_X86_64_TLSDESC, R_X86_64_TPOFF64, STT_TLS, STV_DEFAULT, STV_PROTECTED,
 };
 use object::read::elf::ProgramHeader as _;
 use object::{
@@ -20,6 +20,47 @@ pub struct ThreadVariable {
     in_program: i64,
     /// Entry that the loader fills in, where the file has one.
     slot: Option<Slot>,
+    side: Side,
+}
+
+/// Side of the thread pointer on which the memory lies that a thread has from its beginning on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    /// Below it: x86-64.
+    Below,
+    /// Above it, behind two words of the C library: arm64.
+    Above,
+}
+
+/// Bytes between the thread pointer and the memory above it, at least.
+const RESERVED: u64 = 16;
+
+/// Addresses below this one are no process's memory (`vm.mmap_min_addr`, at least).
+const FIRST_ADDRESS: i64 = 0x8000;
+
+impl Side {
+    /// Returns the distance of the program's own memory from the thread pointer, which has this
+    /// size and alignment, and its pattern at this address.
+    fn of_program(self, start: u64, size: u64, align: u64) -> u64 {
+        match self {
+            // It ends at the thread pointer.
+            Self::Below => {
+                let behind = start.wrapping_add(size).wrapping_neg() & (align - 1);
+                size.wrapping_add(behind).wrapping_neg()
+            }
+            Self::Above => RESERVED + (start.wrapping_sub(RESERVED) & (align - 1)),
+        }
+    }
+
+    /// Reads the bytes from the thread pointer to a variable.
+    fn distance(self, word: u64) -> Option<VariablePlace> {
+        let distance = word.cast_signed();
+        let is_on_it = match self {
+            Self::Below => distance < 0,
+            Self::Above => distance >= RESERVED.cast_signed(),
+        };
+        (is_on_it && distance % 8 == 0).then_some(VariablePlace::Distance(distance))
+    }
 }
 
 /// Entry by which a file's code finds the variable. Addresses are those of the file's own address
@@ -53,6 +94,9 @@ pub enum VariablePlace {
 /// Relocations of a file that are looked at.
 const MOST_RELOCATIONS: usize = 1 << 20;
 
+/// Bytes from the thread pointer to the address of the thread's table of modules (glibc).
+const TABLE_AT: u64 = if cfg!(target_arch = "x86_64") { 8 } else { 0 };
+
 /// Modules that a process may have.
 const MOST_MODULES: u64 = 1 << 16;
 
@@ -65,9 +109,21 @@ pub(crate) fn find<'a, R: ReadRef<'a>>(
     let object::File::Elf64(elf) = parsed else {
         return None;
     };
-    if parsed.architecture() != object::Architecture::X86_64 {
-        return None;
-    }
+    let (side, to_distance, to_descriptor, to_module) = match parsed.architecture() {
+        object::Architecture::X86_64 => (
+            Side::Below,
+            R_X86_64_TPOFF64,
+            R_X86_64_TLSDESC,
+            R_X86_64_DTPMOD64,
+        ),
+        object::Architecture::Aarch64 => (
+            Side::Above,
+            R_AARCH64_TLS_TPREL,
+            R_AARCH64_TLSDESC,
+            R_AARCH64_TLS_DTPMOD,
+        ),
+        _ => return None,
+    };
     let symbol = elf.dynamic_symbols().find(|symbol| {
         let SymbolFlags::Elf { st_info, st_other } = symbol.flags() else {
             return false;
@@ -90,11 +146,12 @@ pub(crate) fn find<'a, R: ReadRef<'a>>(
         let is_own = relocation.target() == RelocationTarget::Absolute;
         let is_it = is_named && relocation.addend() == 0
             || is_own && relocation.addend().cast_unsigned() == value;
-        match r_type {
-            R_X86_64_TPOFF64 if is_it => distance = Some(Slot::Distance(at)),
-            R_X86_64_TLSDESC if is_it => descriptor = Some(Slot::Descriptor(at)),
-            R_X86_64_DTPMOD64 if is_named || is_own => module = Some(Slot::Module(at, value)),
-            _ => {}
+        if r_type == to_distance && is_it {
+            distance = Some(Slot::Distance(at));
+        } else if r_type == to_descriptor && is_it {
+            descriptor = Some(Slot::Descriptor(at));
+        } else if r_type == to_module && (is_named || is_own) {
+            module = Some(Slot::Module(at, value));
         }
     }
     let endian = elf.endian();
@@ -105,12 +162,11 @@ pub(crate) fn find<'a, R: ReadRef<'a>>(
     if !align.is_power_of_two() || value.checked_add(8)? > size {
         return None;
     }
-    // The memory of the program ends at the thread pointer, so that its beginning is aligned.
-    let behind = start.wrapping_add(size).wrapping_neg() & (align - 1);
-    let in_program = value.wrapping_sub(size).wrapping_sub(behind);
+    let in_program = side.of_program(start, size, align).wrapping_add(value);
     Some(ThreadVariable {
         in_program: in_program.cast_signed(),
         slot: distance.or(descriptor).or(module),
+        side,
     })
 }
 
@@ -128,12 +184,13 @@ impl ThreadVariable {
             return Some(VariablePlace::Distance(self.in_program));
         }
         match self.slot? {
-            Slot::Distance(at) => distance(words(bias.wrapping_add(at))?),
+            Slot::Distance(at) => self.side.distance(words(bias.wrapping_add(at))?),
             Slot::Descriptor(at) => {
                 let argument = words(bias.wrapping_add(at).checked_add(8)?)?;
-                // It is negative or an address of the program: none is in the upper half.
-                if let Some(place) = distance(argument) {
-                    return Some(place);
+                // A distance is no address of the program: these are neither in the upper half nor
+                // among the first.
+                if argument.cast_signed() < FIRST_ADDRESS {
+                    return self.side.distance(argument);
                 }
                 let word = |index: u64| words(argument.checked_add(index * 8)?);
                 in_module(word(0)?, word(1)?, word(2)?)
@@ -143,14 +200,9 @@ impl ThreadVariable {
     }
 }
 
-/// Reads the bytes from the thread pointer: all memory that is there from the beginning lies below.
-fn distance(word: u64) -> Option<VariablePlace> {
-    let distance = word.cast_signed();
-    (distance < 0 && distance % 8 == 0).then_some(VariablePlace::Distance(distance))
-}
-
 fn in_module(module: u64, offset: u64, generation: u64) -> Option<VariablePlace> {
-    let is_known = (1..MOST_MODULES).contains(&module) && offset < 1 << 32;
+    let is_known =
+        (1..MOST_MODULES).contains(&module) && offset < 1 << 32 && offset.is_multiple_of(8);
     is_known.then_some(VariablePlace::Module {
         module,
         offset,
@@ -171,9 +223,9 @@ impl VariablePlace {
             } => {
                 /// Memory that was not asked for yet.
                 const UNALLOCATED: u64 = u64::MAX;
-                // The second word of a thread; entries have two words, and the one before the
-                // first says how many there are.
-                let table = words(thread_pointer.checked_add(8)?)?;
+                // The second word of a thread, on arm64 the first; entries have two words, and the
+                // one before the first says how many there are.
+                let table = words(thread_pointer.checked_add(TABLE_AT)?)?;
                 let count = words(table.checked_sub(16)?)?;
                 if module > count || words(table)? < generation {
                     return None;
@@ -219,6 +271,7 @@ mod tests {
         let of = |slot| ThreadVariable {
             in_program: -8,
             slot,
+            side: Side::Below,
         };
         let none = words(&[]);
         let own = VariablePlace::Distance(-8);
@@ -252,6 +305,40 @@ mod tests {
     }
 
     #[test]
+    fn on_arm64_what_the_loader_fills_in_lies_above_the_thread_pointer() {
+        let of = |slot| ThreadVariable {
+            in_program: 16,
+            slot: Some(slot),
+            side: Side::Above,
+        };
+        let (exact, described) = (of(Slot::Distance(0x10)), of(Slot::Descriptor(0x10)));
+        let early = VariablePlace::Distance(64);
+        let filled = words(&[(0x1010, 64)]);
+        assert_eq!(exact.place(false, 0x1000, filled), Some(early));
+        // These are the C library's own.
+        assert_eq!(exact.place(false, 0x1000, words(&[(0x1010, 8)])), None);
+        let filled = words(&[(0x1018, 64)]);
+        assert_eq!(described.place(false, 0x1000, filled), Some(early));
+        let late = VariablePlace::Module {
+            module: 3,
+            offset: 24,
+            generation: 7,
+        };
+        let filled = words(&[(0x1018, 0x9000), (0x9000, 3), (0x9008, 24), (0x9010, 7)]);
+        assert_eq!(described.place(false, 0x1000, filled), Some(late));
+    }
+
+    #[test]
+    fn memory_of_the_program_lies_as_linkers_place_it() {
+        let below = |size, align| Side::Below.of_program(0x3000, size, align).cast_signed();
+        assert_eq!((below(8, 8), below(24, 64)), (-8, -64));
+        let above = |start, align| Side::Above.of_program(start, 8, align);
+        assert_eq!((above(0x3000, 8), above(0x3000, 64)), (16, 64));
+        // It begins amid what it is aligned to.
+        assert_eq!(above(0x3020, 64), 32);
+    }
+
+    #[test]
     fn a_thread_without_memory_of_a_module_has_no_variable() {
         let place = VariablePlace::Module {
             module: 2,
@@ -260,7 +347,7 @@ mod tests {
         };
         let table = |generation, memory| {
             words(&[
-                (0x1008, 0x2000),
+                (0x1000 + TABLE_AT, 0x2000),
                 (0x1ff0, 4),
                 (0x2000, generation),
                 (0x2020, memory),

@@ -14,7 +14,7 @@ use super::predicate_options::PredicateArgs;
 use super::probe_options::ProbeArgs;
 use super::stack_options::StackArgs;
 use super::target_options::targets;
-use super::trace_options::{chosen_syscalls, ensure_contexts_are_known};
+use super::trace_options::chosen_syscalls;
 use super::{exit, run};
 use tracer_answers::queries::SpanSpec;
 use tracer_binary::probes::ProbeSpec;
@@ -253,7 +253,6 @@ impl SourceArgs {
         let words = typed.map(str::trim).filter(|word| !word.is_empty());
         let named = Selection::from_words(words).context("--add-events")?;
         let mut selection = Selection::usual().with(&named.kernel_types());
-        ensure_contexts_are_known(args.trace_context)?;
         ensure!(
             !(args.trace_context && args.no_system),
             "--trace-context is read by the kernel's events, which --no-system leaves out"

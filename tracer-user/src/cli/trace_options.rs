@@ -218,7 +218,6 @@ impl TraceArgs {
     /// An option makes no sense.
     pub fn setup(self, otherwise: Sink) -> anyhow::Result<Setup> {
         let args = self;
-        ensure_contexts_are_known(args.trace_context)?;
         ensure!(
             !(args.no_user && args.no_system),
             "--no-user and --no-system together leave nothing to trace; give one of them"
@@ -384,20 +383,6 @@ impl TraceArgs {
         }
         Ok(setup)
     }
-}
-
-/// Makes sure that contexts of threads, if they are asked for, are known on this machine.
-///
-/// # Errors
-///
-/// They are not.
-pub(super) fn ensure_contexts_are_known(are_asked: bool) -> anyhow::Result<()> {
-    ensure!(
-        !are_asked || cfg!(target_arch = "x86_64"),
-        "--trace-context is for x86-64 so far: elsewhere it is not known where a thread has its \
-         context; leave it out"
-    );
-    Ok(())
 }
 
 /// Returns the consumer of the events: an export, a recorder that waits for something, or lines.

@@ -31,7 +31,7 @@ pub const KERNELS: [(&str, &str); 2] = [
 const CRATES: [&str; 2] = ["--package=tests", "--package=tracer-kernel"];
 
 /// Files of tests of these crates that run there, beside their unit tests.
-const FILES: [&str; 18] = [
+const FILES: [&str; 19] = [
     "order",
     "forks",
     "user_events",
@@ -50,10 +50,11 @@ const FILES: [&str; 18] = [
     "doctor",
     "kernel_source",
     "kernel_choices",
+    "works_for",
 ];
 
 /// Executables that have these files.
-const EXECUTABLES: [&str; 3] = ["kernel", "probes", "tools"];
+const EXECUTABLES: [&str; 4] = ["kernel", "probes", "tools", "views"];
 
 /// Executables of the crates' unit tests, by the name that cargo gives them.
 const UNITS: [&str; 2] = ["tests", "tracer_kernel"];
@@ -67,6 +68,18 @@ const LEFT_OUT: &[(&str, &str)] = &[
     (
         "perf_counts_as_many_faults_switches_and_moves_of_the_same_run",
         NO_FAULTS,
+    ),
+    (
+        "requests_are_summed_up_by_the_routes_that_the_program_says",
+        "there is no compiler",
+    ),
+    (
+        "each_request_of_a_web_server_under_ddtrace_has_the_ids_that_it_exports",
+        "there is no ddtrace",
+    ),
+    (
+        "a_switch_that_the_kernel_does_not_report_takes_no_context_away",
+        "some million switches take too long",
     ),
 ];
 
@@ -92,6 +105,20 @@ const PACKAGES: [&str; 18] = [
     "systemtap-sdt-dev",
     "tar",
     "util-linux",
+];
+
+/// Program of a test that is compiled in several ways, as the test names and compiles them.
+const VARIED: &str = "works_for";
+
+/// Ways to compile it, with their options.
+const VARIANTS: [(&str, &[&str]); 4] = [
+    ("own", &["-DOWN", "-rdynamic"]),
+    ("emits", &["-DOWN", "-DEMITS", "-rdynamic"]),
+    ("opening", &[]),
+    (
+        "descriptors.so",
+        &["-DLIBRARY", "-shared", "-fPIC", "-mtls-dialect=desc"],
+    ),
 ];
 
 /// Folder of the guest with the files under test.
@@ -334,17 +361,24 @@ fn programs(root: &Path, dist: &Path, into: &Path) -> anyhow::Result<()> {
             named.push((name.context("no name")?, "-DPROGRAM".to_owned()));
         }
         for (name, selects) in named {
-            compile_program(root, dist, &source, &selects, &into.join(name));
+            compile_program(root, dist, &source, &[&selects], &into.join(name));
         }
+    }
+    let source = sources.join(VARIED).with_extension("c");
+    for (name, options) in VARIANTS {
+        let program = into.join(format!("{VARIED}-{name}"));
+        compile_program(root, dist, &source, options, &program);
     }
     Ok(())
 }
 
-/// Compiles a program of a source: that which `selects` selects in it.
-fn compile_program(root: &Path, dist: &Path, source: &Path, selects: &str, program: &Path) {
+/// Compiles a program of a source: that which `options` select in it.
+fn compile_program(root: &Path, dist: &Path, source: &Path, options: &[&str], program: &Path) {
     let mut compile = Command::new(format!("{}gcc", arm64::TOOLS));
     compile
-        .args(["-O2", "-pthread", "-w", selects, "-o"])
+        .args(["-O2", "-pthread", "-w"])
+        .args(options)
+        .arg("-o")
         .args([program, source])
         .arg("-I")
         .arg(dist.join("include"))
