@@ -426,7 +426,15 @@ fn late_callbacks_have_their_cause(folder: &Path, late: u64) {
             part["in"] == "futex" && part["state"] == "blocked" && ran > 10_000_000
         })
     });
-    assert_eq!(u64::try_from(waited.count()).unwrap(), late);
+    let waited = u64::try_from(waited.count()).unwrap();
+    // In a virtual machine the kernel does not report each switch: what the holder did is unknown
+    // then.
+    let stat = json(folder, &["stat", "log", "--json"]);
+    let not_reported = stat["not_reported"].as_u64().unwrap();
+    assert!(
+        waited <= late && waited + not_reported >= late,
+        "{waited} of {late}, {not_reported} not reported: {answer}"
+    );
 }
 
 /// A cause that is injected into a late callback, and how `why` is to say it.
