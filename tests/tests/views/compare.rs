@@ -333,7 +333,8 @@ macro_rules! has_file_lock {
 const FILE_LOCK: &str = "exec perl -e 'use Fcntl q(:flock); open F, q(>lock); for (1 .. 12) \
     { flock F, LOCK_EX; flock F, LOCK_UN; select undef, undef, undef, 0.003 }'";
 
-/// Has the lock of a database for a time.
+/// Has the lock of a database for a time, and leaves it free for longer than sqlite3 waits between
+/// two tries.
 macro_rules! has_database {
     ($seconds:literal) => {
         concat!(
@@ -341,7 +342,7 @@ macro_rules! has_database {
              isolation_level=None, timeout=60)\nwhile True:\n of.execute(\"BEGIN IMMEDIATE\")\n \
              time.sleep(",
             $seconds,
-            ")\n of.execute(\"ROLLBACK\")\n time.sleep(0.002)'"
+            ")\n of.execute(\"ROLLBACK\")\n time.sleep(0.15)'"
         )
     };
 }
