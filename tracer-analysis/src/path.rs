@@ -492,9 +492,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds the steps of the waker while the other thread waited. Where it is not known to have run
-    /// when it asked for the wake-up, one unknown step is added if the history has it, and none
-    /// otherwise: nothing is said of its being traced, nor of what it did.
+    /// Adds the steps of the waker while the other thread waited. Where it cannot be told when it
+    /// asked for the wake-up, one unknown step is added if the history has it, and none otherwise:
+    /// nothing is said of its being traced, nor of what it did.
     fn follow(&mut self, blocked: Step, waker: Thread) {
         if waker == blocked.thread || blocked.depth + 1 >= MOST_DEEP {
             return;
@@ -529,13 +529,13 @@ impl Walk<'_> {
 
     /// Returns until when the waker ran that asked for a wake-up at `woken`. It may ask and leave
     /// its CPU before another CPU, which has to be interrupted for that, makes the thread runnable.
+    /// Where it is not known what it did, it asked within that time, which is an unknown step then.
     fn asked(&self, waker: Thread, woken: MonotonicNs) -> Option<MonotonicNs> {
         let mut at = woken;
         for _ in 0..MOST_SINCE_ASKED {
             let interval = self.history.before(self.states, waker, at)?;
             match interval.state {
-                State::Running => return Some(at),
-                State::Unknown => return None,
+                State::Running | State::Unknown => return Some(at),
                 State::Runnable(_) | State::Blocked(_) | State::Stopped | State::Dead => {
                     at = interval.from;
                 }
@@ -821,6 +821,31 @@ mod tests {
             [
                 (1, 2, 390, 10, PathPart::Underway),
                 (1, 2, 100, 290, PathPart::Running),
+            ]
+        );
+    }
+
+    #[test]
+    fn of_a_waker_that_was_given_its_cpu_unseen_only_that_time_is_unknown() {
+        let mut story = Story::new();
+        story.switch(10, 0, (0, None), 1);
+        story.switch(20, 1, (0, None), 2);
+        story.switch(100, 0, (1, Some(FUTEX)), 0);
+        story.switch(150, 1, (2, Some(SLEEP)), 0);
+        story.wake(300, 2, 1, 0);
+        // That 2 gets a CPU is not reported.
+        story.wake(400, 1, 0, 2);
+        story.switch(405, 0, (0, None), 1);
+        story.leaves(450, 1, 2, 3);
+
+        let unknown = PathPart::Unknown(UnknownReason::NotSeen);
+        let asleep = PathPart::Blocked(inside(SLEEP), Waker::Timer);
+        assert_eq!(
+            path(&story, 1, 100, 400)[1..],
+            [
+                (1, 2, 300, 100, unknown),
+                (1, 2, 150, 150, asleep),
+                (1, 2, 100, 50, PathPart::Running),
             ]
         );
     }
