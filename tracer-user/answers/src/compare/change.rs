@@ -9,6 +9,10 @@ const RATIO_OF_ONE: f64 = 1.25;
 /// As that, for a difference that is hardly chance though each side has one run.
 const CLEAR_RATIO_OF_ONE: f64 = 1.5;
 
+/// Nanoseconds of a run from which on it tells how much the machine's speed differs: other guests
+/// of the same host and the clock of its processors change within seconds.
+const LONG_NS: u64 = 10_000_000_000;
+
 /// Times as long, and nanoseconds longer, from which waiting for a CPU counts where each side has
 /// one run.
 const VERY_MUCH: u64 = 3;
@@ -21,15 +25,35 @@ pub enum Samples {
     Runs,
     /// Portions of the spans of one run each.
     Portions,
+    /// As those, where the spans of a side cover so little time that all of them may have met a
+    /// slower machine.
+    ShortPortions,
 }
 
 impl Samples {
+    /// Returns those of one run each, of which the spans cover so many nanoseconds.
+    pub fn portions(covered_ns: [u64; 2]) -> Self {
+        if covered_ns.iter().all(|ns| *ns >= LONG_NS) {
+            Self::Portions
+        } else {
+            Self::ShortPortions
+        }
+    }
+
     /// Returns the probability up to which a difference is not put down to chance. Three runs that
     /// are all slower than three others have a tenth; of portions there are many.
     const fn limit(self) -> f64 {
         match self {
             Self::Runs => 0.1,
-            Self::Portions => 0.01,
+            Self::Portions | Self::ShortPortions => 0.01,
+        }
+    }
+
+    /// Returns times as long, from which on a difference is clear.
+    const fn clear_ratio(self) -> f64 {
+        match self {
+            Self::Runs | Self::Portions => RATIO,
+            Self::ShortPortions => CLEAR_RATIO_OF_ONE,
         }
     }
 }
@@ -58,7 +82,10 @@ impl Change {
         let (shorter, longer) = (a.min(b) as f64, a.max(b) as f64);
         let (least, is_clear) = match chance {
             // A limit is met though it was rounded.
-            Some((chance, samples)) => (RATIO, chance <= samples.limit() + 1e-9),
+            Some((chance, samples)) => (
+                RATIO,
+                chance <= samples.limit() + 1e-9 && longer > shorter * samples.clear_ratio(),
+            ),
             None => (RATIO_OF_ONE, longer > shorter * CLEAR_RATIO_OF_ONE),
         };
         if longer <= shorter * least {
@@ -115,6 +142,16 @@ mod tests {
         assert_eq!(of(50, Some(0.1)), Change::Faster);
         let of_portions = Some((0.1, Samples::Portions));
         assert_eq!(Change::between(100, 120, of_portions), Change::Unsure);
+        let of_short = |b| Change::between(100, b, Some((0.001, Samples::ShortPortions)));
+        assert_eq!(of_short(109), Change::Same);
+        assert_eq!(of_short(140), Change::Unsure);
+        assert_eq!(of_short(160), Change::Slower);
+        let ten_s = [LONG_NS; 2];
+        assert_eq!(Samples::portions(ten_s), Samples::Portions);
+        assert_eq!(
+            Samples::portions([LONG_NS, LONG_NS - 1]),
+            Samples::ShortPortions
+        );
         assert_eq!(Change::between(0, 0, None), Change::Same);
     }
 

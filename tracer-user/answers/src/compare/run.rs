@@ -55,6 +55,8 @@ pub struct SubjectTime {
     pub took: Durations,
     /// Those in order.
     pub portions: Portions,
+    /// Time from the beginning of the first span to the last end, in nanoseconds; 0 of a process.
+    pub covered_ns: u64,
     /// Causes of their time.
     pub causes: Causes,
     /// One of them, which took about as long as half of them, where that is asked for.
@@ -170,12 +172,13 @@ fn whole() -> Paths {
     Paths::new(question, choice)
 }
 
-fn subject(kind: &SpanKind, paths: &Paths, portions: Portions) -> SubjectTime {
+fn subject(kind: &SpanKind, paths: &Paths, ended: EndedSpans) -> SubjectTime {
     let mut causes = Causes::default();
     causes.add(&kind.blame, paths.functions());
     SubjectTime {
         took: kind.took.clone(),
-        portions,
+        covered_ns: ended.to.0.saturating_sub(ended.from.0),
+        portions: ended.portions,
         causes,
         timeline: None,
     }
@@ -186,7 +189,7 @@ fn whole_of(whole: &mut Paths) -> Option<(Vec<u8>, SubjectTime)> {
     let kind = whole.kinds().first().filter(|kind| kind.took.count() > 0)?;
     let timeline = explained.first();
     let timeline = timeline.map(|span| Timeline::new(span, whole.functions()));
-    let of = subject(kind, whole, Portions::default());
+    let of = subject(kind, whole, EndedSpans::default());
     Some((kind.name.clone(), SubjectTime { timeline, ..of }))
 }
 
@@ -199,11 +202,11 @@ fn spans_of(
     let kinds = kinds.filter(|(_, kind)| kind.took.count() > 0);
     // Of two kinds of one name the first counts.
     let spans = kinds.rev().map(|(rule, kind)| {
-        let portions = ended.0.remove(&rule).unwrap_or_default();
+        let ended = ended.0.remove(&rule).unwrap_or_default();
         let half = kind.took.quantile(0.5).unwrap_or_default();
         let some = timelines.remove(&rule);
         let timeline = some.and_then(|some| some.nearest(half));
-        let of = subject(kind, paths, portions);
+        let of = subject(kind, paths, ended);
         (kind.name.clone(), SubjectTime { timeline, ..of })
     });
     spans.collect()
@@ -231,13 +234,30 @@ fn calls_of(statistics: &Statistics) -> BTreeMap<String, RunCalls> {
     calls
 }
 
-/// Durations of spans that have ended, by their rules, in order.
+/// Spans of one rule that have ended.
 #[derive(Debug, Default)]
-struct Ended(BTreeMap<usize, Portions>);
+struct EndedSpans {
+    /// Their durations, in order.
+    portions: Portions,
+    /// Beginning of the first one.
+    from: MonotonicNs,
+    /// Last end.
+    to: MonotonicNs,
+}
+
+/// Spans that have ended, by their rules.
+#[derive(Debug, Default)]
+struct Ended(BTreeMap<usize, EndedSpans>);
 
 impl Watcher for Ended {
     fn span(&mut self, span: &Span) {
-        self.0.entry(span.rule).or_default().add(span.ns());
+        let ended = self.0.entry(span.rule).or_insert_with(|| EndedSpans {
+            from: span.from,
+            ..EndedSpans::default()
+        });
+        ended.portions.add(span.ns());
+        ended.from = ended.from.min(span.from);
+        ended.to = ended.to.max(span.to);
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Difference {
     pub verdict: Change,
     /// Probability that chance alone makes such a difference; `None` where it cannot be told.
     pub chance: Option<f64>,
+    /// Whether it is of spans of one run each that cover little time.
+    pub is_short: bool,
     /// Before, and after.
     pub sides: [SubjectSide; 2],
     /// Causes, those with the largest difference first.
@@ -151,7 +153,7 @@ fn difference(
     let kind = if are_runs {
         Samples::Runs
     } else {
-        Samples::Portions
+        Samples::portions([a, b].map(|runs| runs.iter().map(|run| run.covered_ns).sum()))
     };
     let both = Both {
         a: (a, of_a.took.count()),
@@ -171,6 +173,7 @@ fn difference(
         is_of_spans,
         verdict,
         chance,
+        is_short: kind == Samples::ShortPortions,
         causes: both.causes(calls),
         timelines: [timeline(a, &of_a), timeline(b, &of_b)],
         sides: [of_a, of_b],

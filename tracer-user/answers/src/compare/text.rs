@@ -162,6 +162,11 @@ pub fn numbers(difference: &Difference) -> Vec<String> {
         ));
     }
     let sure = match difference.chance {
+        Some(chance) if difference.is_short && difference.verdict == Change::Unsure => format!(
+            "by chance alone within these runs in {} of 1000 cases; one short run each: how much \
+             runs differ is not known (give several: --a, --b)",
+            thousandths(chance)
+        ),
         Some(chance) => format!("by chance alone in {} of 1000 cases", thousandths(chance)),
         None if difference.is_of_spans => "too few to tell whether that is chance".to_owned(),
         None => {
