@@ -159,11 +159,8 @@ impl LossReader {
             let count = self.untold_ends.word(0);
             count.map_or(0, |count| count.load(Ordering::Relaxed))
         };
-        // Read first: an end counts here once its request is reused, and no longer there.
-        let before = reused();
         let unended = self.unended.as_ref().filter(|_| self.looks_at_unended);
-        let idle = unended.map_or(0, UnendedRequests::count);
-        let count = before.saturating_add(idle).max(reused());
+        let count = unended.map_or_else(reused, |unended| unended.with_reused(reused));
         self.looks_at_unended = false;
         self.ends.growth(count)
     }
