@@ -5,7 +5,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, stage};
 use tests::event::Event;
@@ -16,15 +16,21 @@ use tests::tracer::Tracer;
 /// The pid before that of the next process; root may write it.
 const LAST_PID: &str = "/proc/sys/kernel/ns_last_pid";
 
-/// Number of tries: other processes begin meanwhile.
-const TRIES: usize = 200;
+/// Time in which a process gets the pid: other processes begin meanwhile, and one of another test
+/// may have it for a while.
+const WITHIN: Duration = Duration::from_secs(60);
 
 /// Time that is longer than a tracer looks for the trace area of a process that has begun.
 const ALL_LOOKS: Duration = Duration::from_millis(2500);
 
 /// Starts a command that has this pid, once no other process has been faster.
 fn start_as(pid: i32, command: impl Fn() -> Command) -> Target {
-    for _ in 0..TRIES {
+    let since = Instant::now();
+    while since.elapsed() < WITHIN {
+        if Path::new("/proc").join(pid.to_string()).exists() {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        }
         std::fs::write(LAST_PID, (pid - 1).to_string()).unwrap();
         let (target, _) = Target::start(&mut command()).unwrap();
         if target.pid() == pid {
