@@ -176,6 +176,24 @@ mod tests {
     }
 
     #[test]
+    #[cfg(target_env = "gnu")]
+    fn large_pieces_among_small_ones_are_given_back_as_they_are_freed() {
+        const LARGE: usize = 192 << 10;
+        let _turn = ONE_AT_A_TIME.lock().unwrap();
+        give_back_large_pieces_at_once();
+        // After one that is freed, the allocator takes those of its size from the heap.
+        drop(std::hint::black_box(vec![1_u8; LARGE]));
+        let pieces = (0..200).map(|_| (vec![1_u8; LARGE], vec![1_u8; 200]));
+        let (large, small): (Vec<_>, Vec<_>) = pieces.unzip();
+
+        let before = resident("RssAnon:");
+        drop(large);
+        let after = resident("RssAnon:");
+        drop(small);
+        assert!(after + 30_000 < before, "{before} kB, then {after} kB");
+    }
+
+    #[test]
     fn only_what_a_file_has_as_it_is_can_be_had_again() {
         let mappings = "\
 1000-3000 r-xp 00000000 fe:00 77 /usr/bin/tracer-user
