@@ -4,6 +4,7 @@
 mod answering;
 mod commands;
 mod context_spans;
+mod early_spans;
 mod functions;
 mod kind;
 mod names;

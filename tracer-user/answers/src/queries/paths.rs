@@ -14,6 +14,7 @@ use tracer_engine::event::{Event, MonotonicNs};
 use zerocopy::FromBytes as _;
 
 use super::context_spans::{ContextSpan, ContextSpans, RouteSpan, RouteSpans};
+use super::early_spans::{EarlySpan, EarlySpans};
 use super::kind::{Explained, GivenSteps, ShownSpan, SpanKind, Split, segments};
 use super::rules::rules;
 use super::scope::{Question, SpanChoice};
@@ -97,6 +98,10 @@ pub struct Paths {
     /// A thread that was blocked has got a CPU, and no wake-up was seen before.
     lacks_wakeups: bool,
     ended: Vec<Span>,
+    /// Spans that are explained once it is known what their threads did.
+    early: EarlySpans,
+    /// Whether each span is explained as it ends, by what is known then.
+    is_at_once: bool,
     /// Spans that were added since the last call of `take_explained`, where they are asked for.
     explained: Option<Vec<Explained>>,
     /// Steps of their paths that these have.
@@ -152,6 +157,8 @@ impl Paths {
             stillness: Stillness::default(),
             lacks_wakeups: false,
             ended: Vec::new(),
+            early: EarlySpans::default(),
+            is_at_once: false,
             explained: None,
             given_steps: GivenSteps::None,
             held_ns: None,
@@ -168,6 +175,16 @@ impl Paths {
     pub fn telling_objects(self) -> Self {
         Self {
             tells_objects: true,
+            ..self
+        }
+    }
+
+    /// Explains each span as it ends, for what reports on it then: what a thread did before the
+    /// first switch is not known by that time.
+    #[must_use]
+    pub fn explaining_at_once(self) -> Self {
+        Self {
+            is_at_once: true,
             ..self
         }
     }
@@ -456,6 +473,7 @@ impl Paths {
     pub fn advance(&mut self, now: MonotonicNs) {
         if self.states.is_some() {
             self.last = self.last.max(now);
+            self.explain_early(None);
         }
     }
 
@@ -472,6 +490,8 @@ impl Paths {
         if let Some(states) = &mut self.states {
             states.stop(self.last);
         }
+        self.explain_all_early();
+        self.is_at_once = true;
         if let Question::Thread { until, .. } = self.question {
             let last = self.left_at.unwrap_or(self.last);
             self.answer(until.map_or(last, |until| until.min(last)));
@@ -587,8 +607,52 @@ impl Paths {
         is_of_trace && self.is_at(span)
     }
 
-    /// Adds a span that has ended by now.
+    /// Adds a span that has ended by now, once it is known what its thread did.
     fn explain(&mut self, kind: usize, span: Span, context: Option<ThreadContext>) {
+        let early = EarlySpan {
+            kind,
+            span,
+            context,
+        };
+        let sees_switches = self.states.as_ref().map(ThreadStates::sees_switches);
+        if self.is_at_once || sees_switches == Some(true) {
+            self.explain_now(early);
+        } else {
+            for ready in self.early.add(early) {
+                self.explain_now(ready);
+            }
+        }
+    }
+
+    /// Explains those spans that have waited for this switch, or for long.
+    fn explain_early(&mut self, leaves: Option<Thread>) {
+        if self.early.is_empty() {
+            return;
+        }
+        for ready in self.early.take_ready(leaves, self.last) {
+            self.explain_now(ready);
+        }
+        if self.early.is_empty() {
+            match self.question {
+                Question::Thread { .. } if !self.is_answered => {}
+                _ => self.hold_history(),
+            }
+        }
+    }
+
+    fn explain_all_early(&mut self) {
+        for ready in self.early.take_all() {
+            self.explain_now(ready);
+        }
+    }
+
+    /// Adds a span by what is known.
+    fn explain_now(&mut self, early: EarlySpan) {
+        let EarlySpan {
+            kind,
+            span,
+            context,
+        } = early;
         let Some(states) = &self.states else {
             return;
         };
@@ -786,6 +850,7 @@ impl Paths {
     pub fn lose_and(&mut self, gap: Gap, mut also: impl FnMut(&Finding)) {
         self.begin(gap.next);
         self.end_contexts();
+        self.explain_all_early();
         let history = &mut self.history;
         if let Some(states) = &mut self.states {
             states.lose(gap.until, |found| {
@@ -808,7 +873,8 @@ impl Paths {
         let held = self.held_ns.map(|ns| self.last.0.saturating_sub(ns));
         let of_contexts = self.contexts.as_ref().and_then(ContextSpans::oldest);
         let of_routes = self.routes.as_ref().and_then(RouteSpans::oldest);
-        let open = [self.spans.oldest(), of_contexts, of_routes];
+        let early = self.early.oldest();
+        let open = [self.spans.oldest(), of_contexts, of_routes, early];
         let oldest = open.into_iter().flatten().min();
         let from = match (held.map(MonotonicNs), oldest) {
             (Some(held), Some(oldest)) => Some(held.min(oldest)),
@@ -837,7 +903,7 @@ impl Paths {
     fn answer_at_end(&mut self, at: MonotonicNs) {
         let at = self.left_at.take().unwrap_or(at);
         self.answer(at);
-        self.history.keep_from(None);
+        self.hold_history();
     }
 
     /// Notes what comes between while a thread runs: interrupts, page faults, gaps of its CPU, and
@@ -901,7 +967,7 @@ impl Paths {
         if let Question::Thread { tid, until, .. } = self.question {
             if until.is_some_and(|until| until < header.time) {
                 self.answer(until.unwrap_or(header.time));
-                self.history.keep_from(None);
+                self.hold_history();
             }
             // What a stream says of itself is of no thread.
             let is_first = self.asked.is_none() && header.tid != 0;
@@ -945,6 +1011,8 @@ impl Paths {
             let is_look = header.event_type == EventTypeId::THREAD_STATE;
             self.has_switches |= is_look && states.sees_switches();
         }
+        let leaves = header.event_type == EventTypeId::SWITCH_OUT;
+        self.explain_early(leaves.then_some(thread));
         self.notice_end(header.event_type, thread, header.time);
         self.note_interruption(event, thread);
         let mut ended = std::mem::take(&mut self.ended);

@@ -80,7 +80,7 @@ impl FlightRecorder {
             slowest: 1,
             ..SpanChoice::default()
         };
-        let mut paths = Paths::new(question, choice);
+        let mut paths = Paths::new(question, choice).explaining_at_once();
         paths.hold(keep_ns);
         Self {
             setup,

@@ -6,6 +6,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_event::consumer::Consumer as _;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
+use tracer_event::summary::Summary;
 
 use super::activity::IntervalActivity;
 use super::{Dates, Rows, push_context};
@@ -90,6 +91,21 @@ impl SpanRows {
             out.end_row();
         }
     }
+
+    fn push_explained(&mut self, out: &mut RowBatch) {
+        if !self.paths.has_explained() {
+            return;
+        }
+        for span in self.paths.take_explained() {
+            if self.choice.has(span.thread, span.from, span.to) {
+                match self.of {
+                    Of::Spans => self.push_span(&span, out),
+                    Of::Path => self.push_path(&span, out),
+                }
+            }
+            self.count += 1;
+        }
+    }
 }
 
 impl Rows for SpanRows {
@@ -108,21 +124,15 @@ impl Rows for SpanRows {
         }
         let comm = view.comm.unwrap_or_default();
         self.paths.go_on(&view.event, comm, |_| {});
-        if !self.paths.has_explained() {
-            return;
-        }
-        for span in self.paths.take_explained() {
-            if self.choice.has(span.thread, span.from, span.to) {
-                match self.of {
-                    Of::Spans => self.push_span(&span, out),
-                    Of::Path => self.push_path(&span, out),
-                }
-            }
-            self.count += 1;
-        }
+        self.push_explained(out);
     }
 
     fn idle(&mut self, now: MonotonicNs) {
         self.paths.advance(now);
+    }
+
+    fn end(&mut self, _: &Summary, out: &mut RowBatch) {
+        self.paths.finish(|_| {});
+        self.push_explained(out);
     }
 }

@@ -118,7 +118,7 @@ impl Model {
             is_by_kind: true,
             ..SpanChoice::default()
         };
-        let mut paths = Paths::new(Question::Spans(spans), choice);
+        let mut paths = Paths::new(Question::Spans(spans), choice).explaining_at_once();
         paths.hold(LONGEST_WINDOW);
         paths.give_out_explained(GivenSteps::None);
         Self {
