@@ -40,7 +40,7 @@ const MOST_PATH: usize = 64;
 pub enum CallObject {
     /// A connection.
     Connection {
-        /// Its protocol, one of [`PROTOCOLS`].
+        /// Its protocol: TCP, TCPv6, UDP or UDPv6.
         protocol: &'static str,
         /// Its own address; of several connections, none.
         local: Option<SocketAddr>,
