@@ -91,7 +91,7 @@ fn run_with_servers(program: &Path, is_long: bool) -> anyhow::Result<()> {
     )?;
     process::run(
         record()?
-            .args(["run", "--events", RECORDED, "--log"])
+            .args(["run", "--events", RECORDED, "--ring-size", "32M", "--log"])
             .arg(calls)
             .args(["--", "sh", "-c", "ls -lR /usr > /dev/null"]),
     )?;

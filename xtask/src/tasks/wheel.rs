@@ -111,7 +111,7 @@ fn run_notebook() -> anyhow::Result<()> {
     )?;
     process::run(
         Command::new(workspace::target("debug/tracer-user"))
-            .args(["run", "--events", RECORDED, "--log"])
+            .args(["run", "--events", RECORDED, "--ring-size", "32M", "--log"])
             .arg(&log)
             .args(["--", "sh", "-c", "ls -lR /usr/lib > /dev/null; sleep 0.05"]),
     )?;
