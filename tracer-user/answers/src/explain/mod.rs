@@ -127,7 +127,7 @@ pub fn consumer(
     lines: Lines,
 ) -> Box<dyn Consumer> {
     Box::new(Answering::new(
-        Gatherer::new(tid),
+        Gatherer::new(tid).of_this_trace(),
         move |gatherer, summary| {
             let mut explanation = Explanation::finish(gatherer, summary, &subject);
             explanation.trace = of_trace(summary);

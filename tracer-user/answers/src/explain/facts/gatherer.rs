@@ -34,6 +34,8 @@ pub struct Gatherer {
     places: KnownPlaces,
     made: MadeProcesses,
     seen: Seen,
+    /// The process that traces, where it is this one.
+    tracer: Option<i32>,
 }
 
 /// Findings about single waits.
@@ -91,6 +93,16 @@ impl Gatherer {
             places: KnownPlaces::default(),
             made: MadeProcesses::default(),
             seen: Seen::default(),
+            tracer: None,
+        }
+    }
+
+    /// Tells from now on the threads of this process as those of the trace itself.
+    #[must_use]
+    pub fn of_this_trace(self) -> Self {
+        Self {
+            tracer: i32::try_from(std::process::id()).ok(),
+            ..self
         }
     }
 
@@ -120,6 +132,7 @@ impl Gatherer {
             places: self.places,
             made: self.made,
             queues: self.seen.queues,
+            tracer: self.tracer,
         }
     }
 

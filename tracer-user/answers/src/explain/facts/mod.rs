@@ -25,9 +25,10 @@ pub use processes::{MadeProcesses, Short};
 pub use queues::Queues;
 pub use windows::{CallCost, CallCoverage};
 
-use tracer_analysis::{Thread, WaitKey, WaitTotal};
+use tracer_analysis::{Task, Thread, WaitKey, WaitTotal};
 
 use super::rules::Needs;
+use crate::queries::words;
 use crate::stat::Statistics;
 
 /// Facts about a trace.
@@ -57,6 +58,8 @@ pub struct TraceFacts {
     pub made: MadeProcesses,
     /// Waits for CPUs.
     pub queues: Queues,
+    /// The process that traces, of a trace that runs.
+    pub tracer: Option<i32>,
 }
 
 impl TraceFacts {
@@ -99,9 +102,46 @@ impl TraceFacts {
         }
     }
 
+    /// Returns a thread in words, which say where it is one of the trace itself.
+    #[must_use]
+    pub fn task(&self, task: &Task) -> String {
+        let words = words::task(task);
+        if Some(task.thread.pid) == self.tracer {
+            format!("{words} (this trace)")
+        } else {
+            words
+        }
+    }
+
     /// Returns the detail of a wait.
     #[must_use]
     pub fn detail(&self, key: &WaitKey) -> WaitDetail {
         self.details.get(key.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_event::summary::Summary;
+
+    use super::*;
+
+    #[test]
+    fn threads_of_the_trace_itself_are_told_in_a_trace_that_runs_and_not_of_a_log() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let of = |pid| {
+            let mut task = Task {
+                thread: Thread { pid, tid: pid },
+                ..Task::default()
+            };
+            task.comm[0] = b'x';
+            task
+        };
+        let summary = Summary::default();
+        let live = Gatherer::new(None).of_this_trace().finish(&summary);
+        assert_eq!(live.task(&of(own)), format!("x {own} (this trace)"));
+        assert_eq!(live.task(&of(own + 1)), format!("x {}", own + 1));
+        let of_log = Gatherer::new(None).finish(&summary);
+        assert_eq!(of_log.task(&of(own)), format!("x {own}"));
     }
 }

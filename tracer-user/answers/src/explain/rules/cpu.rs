@@ -6,7 +6,6 @@ use tracer_analysis::PathPart;
 use super::super::facts::{Crew, Leaf, TraceFacts, Work};
 use super::super::finding::{RuleFinding, Sure};
 use super::support::{crew_name, place, share, thousandths};
-use crate::queries::words::task;
 
 /// Share of a thread that is hot, in thousandths of the time.
 const HOT: u64 = 800;
@@ -64,8 +63,9 @@ pub fn starved(facts: &TraceFacts) -> Vec<RuleFinding> {
     };
     let behind = facts.queues.behind(is_of);
     let known = behind.iter().filter(|(task, _)| task.thread.tid != 0);
-    found.by = known.clone().next().map(|(by, _)| task(by));
-    let named: Vec<String> = known.take(MOST_NAMED).map(|(by, _)| task(by)).collect();
+    let named = known.take(MOST_NAMED).map(|(by, _)| facts.task(by));
+    let named: Vec<String> = named.collect();
+    found.by = named.first().cloned();
     found.what = if named.is_empty() {
         "waited for a CPU".to_owned()
     } else {
