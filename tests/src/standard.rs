@@ -6,11 +6,9 @@
 use std::collections::HashMap;
 use std::env;
 use std::fs;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::thread;
 
 use anyhow::{Context as _, ensure};
 
@@ -60,23 +58,15 @@ fn builds(case: &str) -> &'static [Build] {
     }
 }
 
-/// Runs a case as builds of its program: at once, as most cases wait most of their time, or one
-/// after the other where it is in the way of others.
+/// Runs a case as builds of its program, one after the other: some make many streams, of which a
+/// user may have 32, and other cases run beside it.
 ///
 /// # Errors
 ///
 /// The case fails, and says why; or it cannot be made or run.
-pub fn check(folder: &Path, program: &str, case: &str, at_once: bool) -> anyhow::Result<()> {
-    let check = |build: &Build| check_as(*build, folder, program, case);
-    if !at_once {
-        return builds(case).iter().try_for_each(check);
-    }
-    thread::scope(|scope| {
-        let of = |build| scope.spawn(move || check(build));
-        let started: Vec<_> = builds(case).iter().map(of).collect();
-        let mut ended = started.into_iter().map(|it| it.join());
-        ended.try_for_each(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
-    })
+pub fn check(folder: &Path, program: &str, case: &str) -> anyhow::Result<()> {
+    let mut builds = builds(case).iter();
+    builds.try_for_each(|build| check_as(*build, folder, program, case))
 }
 
 fn check_as(build: Build, folder: &Path, program: &str, case: &str) -> anyhow::Result<()> {

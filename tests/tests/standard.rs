@@ -52,7 +52,7 @@ fn check(program: &str, case: &str) {
     // Another case's failure is no failure of this one.
     let _exclusive = is_exclusive.then(|| STREAMS.write().unwrap_or_else(PoisonError::into_inner));
     let _shared = (!is_exclusive).then(|| STREAMS.read().unwrap_or_else(PoisonError::into_inner));
-    if let Err(error) = standard::check(folder(), program, case, !is_exclusive) {
+    if let Err(error) = standard::check(folder(), program, case) {
         panic!("{error:#}");
     }
 }
