@@ -29,12 +29,16 @@ const WORDS: usize = size_of::<Issuer>() / size_of::<u64>();
 /// Result of the program for a request that is idle: `MQ_RQ_IDLE`, and 1 for that it could be read.
 const IDLE: u32 = 1;
 
-/// Interval between two looks at a request. It is idle too from when it is noted as handed over
-/// until that is done, in between which its thread may lose the CPU.
+/// Interval between two looks at a request.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
+/// Looks in which a request is idle that has ended. It is so too from when it is noted as handed
+/// over until that is done, in between which its thread may lose the CPU: on a busy machine for
+/// longer than between two looks.
+const LOOKS: usize = 6;
+
 /// Tries to see all requests while none is reused whose end was not reported.
-const TRIES: usize = 3;
+const TRIES: usize = 2;
 
 /// Reader of the requests that are noted.
 #[derive(Debug)]
@@ -88,15 +92,15 @@ impl UnendedRequests {
     /// Returns the number of requests of traced processes that have ended, and whose end was not
     /// reported. A kernel before 5.10 runs no program when it is asked: there it is 0.
     fn count(&self) -> u64 {
-        let idle = self.idle();
-        if idle.is_empty() {
-            return 0;
+        let mut idle = self.idle();
+        for _ in 1..LOOKS {
+            if idle.is_empty() {
+                break;
+            }
+            thread::sleep(BETWEEN_LOOKS);
+            idle.retain(|(request, note)| self.note_of_idle(*request) == Some(*note));
         }
-        thread::sleep(BETWEEN_LOOKS);
-        let both = idle
-            .into_iter()
-            .filter(|(request, note)| self.note_of_idle(*request) == Some(*note));
-        u64::try_from(both.count()).unwrap_or(u64::MAX)
+        u64::try_from(idle.len()).unwrap_or(u64::MAX)
     }
 
     /// Returns the addresses of such requests at this moment, with their notes.
