@@ -8,8 +8,8 @@ use tracer_event::thread_contexts::ThreadContext;
 /// Spans that wait: where there are more, all are explained by what is known.
 const MOST: usize = 256;
 
-/// Time that a span waits at most, in nanoseconds: longer, no thread has a CPU without a switch on
-/// a machine with any other work, and switches may not be recorded at all.
+/// Time that a span waits at most, in nanoseconds: few threads have a CPU for longer without a
+/// switch, and switches may not be recorded at all.
 const WAITS_NS: u64 = 1_000_000_000;
 
 /// Span that waits to be explained.
@@ -37,7 +37,7 @@ impl EarlySpans {
         self.spans.is_empty()
     }
 
-    /// Returns when the first of them began, or one did that waited beside them.
+    /// Returns when the first of them began.
     pub fn oldest(&self) -> Option<MonotonicNs> {
         self.oldest
     }
