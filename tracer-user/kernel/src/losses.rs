@@ -179,10 +179,11 @@ impl LossReader {
         self.missed.growth(count)
     }
 
-    /// Makes the next calls of [`missed`](Self::missed) and [`untold_ends`](Self::untold_ends) ask.
-    pub fn ask_soon(&mut self) {
+    /// Makes the next call of [`missed`](Self::missed) ask, and, where the stream ends, that of
+    /// [`untold_ends`](Self::untold_ends), which takes a tenth of a second then.
+    pub fn ask_soon(&mut self, is_end: bool) {
         self.missed_read = None;
-        self.looks_at_unended = true;
+        self.looks_at_unended = is_end;
     }
 }
 

@@ -391,7 +391,7 @@ impl Source for KernelSource {
         self.wanted
             .set_types(bits & self.loaded_for & wanted::OPTIONAL);
         // A stream that ends collects once more: that must bring the final counts.
-        self.losses.ask_soon();
+        self.losses.ask_soon(!control.running);
     }
 }
 
