@@ -19,7 +19,9 @@ use super::timeline::{SomeSpans, Timeline};
 use crate::flame::FlameKind;
 use crate::html_report::flames::{StacksSeen, folded};
 use crate::queries::words::call_name;
-use crate::queries::{GivenSteps, Paths, Question, SpanChoice, SpanKind, SpanSpec, follow};
+use crate::queries::{
+    Explained, Functions, GivenSteps, Paths, Question, SpanChoice, SpanKind, SpanSpec, follow,
+};
 use crate::stat::{Statistics, Sums, Watcher};
 
 /// Kinds of spans of which one is drawn.
@@ -132,9 +134,13 @@ impl Run {
             ended,
             mut whole,
             stacks,
-            timelines,
+            mut timelines,
         } = collector;
-        let statistics = Statistics::finish(sums, &walk.summary());
+        let mut statistics = Statistics::finish(sums, &walk.summary());
+        if let Some(timelines) = &mut timelines {
+            let last = statistics.paths.take_explained();
+            hold_timelines(timelines, &last, statistics.paths.functions());
+        }
         whole.finish(|_| {});
         let stacks = folded(file, WantedEvents::default(), &stacks, |_| Ok(()))?;
         let stacks = stacks.iter().map(|(kind, of)| (*kind, stacks_of(of)));
@@ -272,17 +278,16 @@ struct Collector {
     timelines: Option<BTreeMap<usize, SomeSpans>>,
 }
 
-impl Collector {
-    /// Holds some of the spans that have been explained since the last call.
-    fn hold_timelines(&mut self) {
-        let Some(timelines) = &mut self.timelines else {
-            return;
-        };
-        for span in self.sums.take_explained() {
-            if timelines.len() < MOST_WITH_TIMELINES || timelines.contains_key(&span.kind) {
-                let some = timelines.entry(span.kind).or_default();
-                some.add(|| Timeline::new(&span, self.sums.functions()));
-            }
+/// Holds some of these spans, by their kinds.
+fn hold_timelines(
+    timelines: &mut BTreeMap<usize, SomeSpans>,
+    explained: &[Explained],
+    functions: &Functions,
+) {
+    for span in explained {
+        if timelines.len() < MOST_WITH_TIMELINES || timelines.contains_key(&span.kind) {
+            let some = timelines.entry(span.kind).or_default();
+            some.add(|| Timeline::new(span, functions));
         }
     }
 }
@@ -311,7 +316,10 @@ impl Consumer for Collector {
         self.stacks.event(view.event.header.event_type);
         let comm = view.comm.unwrap_or_default();
         self.sums.go_on(&view.event, comm, &mut self.ended);
-        self.hold_timelines();
+        if let Some(timelines) = &mut self.timelines {
+            let explained = self.sums.take_explained();
+            hold_timelines(timelines, &explained, self.sums.functions());
+        }
         self.whole.event(view)
     }
 }
