@@ -29,6 +29,10 @@ const MOST_UNSAID: usize = 16_384;
 /// Threads of a process that move code at a time. What others move is unknown after that.
 const MOST_MOVING: usize = 64;
 
+/// Addresses of a process that something was moved from or to, each with its time. Of others it is
+/// known that nothing was moved there since the oldest of these.
+const MOST_TOUCHED: usize = 256;
+
 /// Retention after process exit.
 const KNOWN_AFTER_END: Duration = Duration::from_secs(2);
 
@@ -73,8 +77,10 @@ struct Process {
     looked: Option<Look>,
     /// Code that threads are moving: what was there as each began.
     moving: HashMap<i32, Vec<Mapping>>,
-    /// Where something was moved from or to since the last look, and when.
+    /// Addresses that something was moved from or to, and when last, in order of time.
     touched: Vec<(u64, Range<u64>)>,
+    /// Time up to which anything may have been moved from or to any address.
+    touched_before: u64,
 }
 
 /// A look at a process.
@@ -104,8 +110,10 @@ impl Process {
         }
     }
 
-    /// Notes a mapping that was found where nothing was known, and is there since a time.
+    /// Notes a mapping that was found where nothing was known, and is there since a time, or since
+    /// something was moved there.
     fn fill(&mut self, since: u64, mapping: &Mapping) {
+        let since = since.max(self.touched_at(mapping));
         for hole in self.space.fill(since, mapping) {
             self.say(since, hole);
         }
@@ -185,25 +193,29 @@ impl Process {
             MoveStep::Ended(result) => of.unknown_after(result),
         };
         for one in of.unknown_before().chain(after) {
+            let is_within = |range: &Range<u64>| one.start <= range.start && range.end <= one.end;
+            self.touched.retain(|(_, range)| !is_within(range));
             self.touched.push((time, one.start..one.end));
         }
-        if self.touched.len() > MOST_MOVING {
-            let start = self.touched.iter().map(|(_, range)| range.start).min();
-            let end = self.touched.iter().map(|(_, range)| range.end).max();
-            self.touched = vec![(time, start.unwrap_or(0)..end.unwrap_or(u64::MAX))];
+        if self.touched.len() > MOST_TOUCHED {
+            let mut oldest = self.touched.drain(..MOST_TOUCHED / 2);
+            self.touched_before = oldest.next_back().map_or(0, |(time, _)| time);
         }
+    }
+
+    /// Returns when something may have been moved to or from the addresses of a mapping last.
+    fn touched_at(&self, mapping: &Mapping) -> u64 {
+        let mut latest = self.touched.iter().rev();
+        let last = latest
+            .find(|(_, range)| range.start < mapping.end && mapping.start < range.end)
+            .map_or(0, |(time, _)| *time);
+        last.max(self.touched_before)
     }
 
     /// Leaves out of what a look that began at a time has found whatever may have been moved
     /// meanwhile.
-    fn leave_out_touched(&mut self, began: u64, there: &mut Vec<Mapping>) {
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.retain(|(time, _)| *time >= began);
-        let is_touched = |mapping: &Mapping| {
-            let mut touched = touched.iter();
-            touched.any(|(_, range)| range.start < mapping.end && mapping.start < range.end)
-        };
-        there.retain(|mapping| !is_touched(mapping));
+    fn leave_out_touched(&self, began: u64, there: &mut Vec<Mapping>) {
+        there.retain(|mapping| self.touched_at(mapping) < began);
     }
 
     /// Notes that mappings which do not stay are gone since a time.
@@ -616,7 +628,126 @@ mod tests {
         for nth in 0..1000 {
             process.moves(50, nth, &fails, MoveStep::Begins);
         }
-        assert!(process.moving.len() <= MOST_MOVING && process.touched.len() <= MOST_MOVING + 2);
+        assert!(process.moving.len() <= MOST_MOVING && process.touched.len() <= MOST_TOUCHED);
+    }
+
+    /// A process that maps and moves pages of code, and runs them, for readers that come late.
+    struct Mover {
+        seed: u64,
+        time: u64,
+        /// Name of the code at each place.
+        there: [&'static str; 5],
+    }
+
+    impl Mover {
+        const PAGE: u64 = 0x1_0000;
+        const MAPPED: [&'static str; 3] = ["/a", "/b", ""];
+
+        fn any(&mut self, count: usize) -> usize {
+            self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005) + 1;
+            usize::try_from(self.seed >> 33).unwrap() % count
+        }
+
+        fn at(place: usize) -> u64 {
+            Self::PAGE * 2 * (place as u64 + 1)
+        }
+
+        /// Maps, moves or removes something, and returns the kernel's reports of it.
+        fn step(&mut self) -> Vec<(u64, MappingReport)> {
+            let [from, to] = [0; 2].map(|_| self.any(5));
+            self.time += 1;
+            match self.any(5) {
+                0 => {
+                    self.there[to] = Self::MAPPED[self.any(3)];
+                    vec![(self.time, MappingReport::Mapped(1, self.mapping(to)))]
+                }
+                // Not reported.
+                1 => {
+                    self.there[to] = "nothing";
+                    vec![]
+                }
+                kind if from != to && self.there[from] != "nothing" => {
+                    let (moved, began) = (self.there[from], self.time);
+                    let fails = kind == 2 && self.any(2) == 0;
+                    self.time += 1;
+                    if !fails {
+                        self.there[to] = moved;
+                    }
+                    // One kind leaves what it moves, too.
+                    if !fails && kind != 3 {
+                        self.there[from] = "nothing";
+                    }
+                    let to = Self::at(to);
+                    let of = Move::new([Self::at(from), Self::PAGE, Self::PAGE, 3, to]);
+                    let result = if fails { (-12_i64).cast_unsigned() } else { to };
+                    [
+                        (began, MoveStep::Begins),
+                        (self.time, MoveStep::Ended(result)),
+                    ]
+                    .map(|(time, step)| (time, MappingReport::Moves(1, 1, of, step)))
+                    .to_vec()
+                }
+                _ => vec![],
+            }
+        }
+
+        fn mapping(&self, place: usize) -> Mapping {
+            let start = Self::at(place);
+            Mapping {
+                end: start + Self::PAGE,
+                ..mapping(start, self.there[place])
+            }
+        }
+
+        /// Returns what a look finds.
+        fn mapped(&self) -> Vec<Mapping> {
+            let places = (0..5).filter(|place| self.there[*place] != "nothing");
+            places.map(|place| self.mapping(place)).collect()
+        }
+    }
+
+    #[test]
+    fn whatever_is_moved_no_address_has_the_code_of_another_time() {
+        for seed in 0..2000 {
+            let mut code = KnownCode::given();
+            code.since = 1;
+            let mut mover = Mover {
+                seed,
+                time: 1,
+                there: ["nothing"; 5],
+            };
+            let (mut named, mut run) = (0, 0);
+            for _ in 0..20 {
+                // What it runs until the reader comes.
+                let (mut reports, mut stacks) = (Vec::new(), Vec::new());
+                for _ in 0..=mover.any(10) {
+                    reports.append(&mut mover.step());
+                    mover.time += 1;
+                    let ran = mover.mapped();
+                    stacks.extend(ran.into_iter().map(|mapping| (mover.time, mapping)));
+                }
+                for (time, report) in reports {
+                    code.report(time, report);
+                }
+                let mut may_look = true;
+                for (time, mapping) in stacks {
+                    let mut found = path(&code, 1, mapping.start, time);
+                    if found.is_none() && std::mem::take(&mut may_look) {
+                        let process = code.process(1);
+                        let since = process.since;
+                        let mut there = mover.mapped();
+                        process.leave_out_touched(mover.time, &mut there);
+                        there.iter().for_each(|one| process.fill(since, one));
+                        found = path(&code, 1, mapping.start, time);
+                    }
+                    run += 1;
+                    let Some(found) = found else { continue };
+                    named += 1;
+                    assert_eq!(found.as_bytes(), &*mapping.path, "{seed} at {time}");
+                }
+            }
+            assert!(named * 2 > run, "{seed}: {named} of {run}");
+        }
     }
 
     #[test]
