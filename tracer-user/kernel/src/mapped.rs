@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use super::mapping::{self, Access, page_bytes};
 use super::moves::{self, Move, MoveHooks, MoveReports, MoveStep};
@@ -13,6 +13,10 @@ use tracer_binary::stacks::Mapping;
 
 /// Pages of each CPU's ring: a mapping takes some 150 bytes. A power of two.
 const PAGES: usize = 128;
+
+/// Most bytes of a report: one of a mapping, whose path is a page long at most, with what is around
+/// it. With less space left in a ring, the kernel may have left reports out.
+const MOST_REPORT: u64 = 4096 + 256;
 
 /// Offsets in the ring's first page of the end and of the beginning of the unread data.
 const HEAD: usize = 1024;
@@ -151,15 +155,27 @@ impl MappingRings {
     /// Takes the reports since the last call until now, each with its time and in order of it.
     pub fn take(&mut self) -> Vec<(u64, MappingReport)> {
         // What comes while rings are read is later, and may come after what is in none yet.
-        let now = monotonic_now().0;
+        let mut now = monotonic_now().0;
         let mut reports = std::mem::take(&mut self.later);
-        for ring in &mut self.rings {
-            ring.drain(&mut |time, report| reports.push((time, report)));
+        self.drain(&mut reports);
+        let is_loss = |report: &&(u64, MappingReport)| matches!(report.1, MappingReport::Lost(_));
+        if let Some((lost, _)) = reports.iter().filter(is_loss).max_by_key(|(time, _)| *time)
+            && *lost > now
+        {
+            // The next look at a process depends on it.
+            now = *lost;
+            self.drain(&mut reports);
         }
         reports.sort_by_key(|(time, _)| *time);
         let later = reports.partition_point(|(time, _)| *time <= now);
         self.later = reports.split_off(later);
         reports
+    }
+
+    fn drain(&mut self, reports: &mut Vec<(u64, MappingReport)>) {
+        for ring in &mut self.rings {
+            ring.drain(&mut |time, report| reports.push((time, report)));
+        }
     }
 }
 
@@ -184,7 +200,8 @@ impl Ring {
             return;
         };
         let end = head.load(Ordering::Acquire);
-        let mut at = tail.load(Ordering::Relaxed);
+        let begin = tail.load(Ordering::Relaxed);
+        let mut at = begin;
         let mut record = Vec::new();
         while at < end {
             let Some(bytes) = self.record(at, &mut record) else {
@@ -199,13 +216,24 @@ impl Ring {
             at += bytes;
         }
         tail.store(end, Ordering::Release);
+        // The kernel says that it left something out only with the next report that it writes: a
+        // look at a process would take what is there by then for what was there before.
+        fence(Ordering::SeqCst);
+        let space = begin + Self::bytes().saturating_sub(MOST_REPORT);
+        if head.load(Ordering::Acquire) > space {
+            each(monotonic_now().0, MappingReport::Lost(self.last));
+        }
+    }
+
+    /// Returns the size of the ring.
+    fn bytes() -> u64 {
+        (PAGES * page_bytes()) as u64
     }
 
     /// Copies the record at a position, whose size is returned.
     fn record(&self, at: u64, to: &mut Vec<u8>) -> Option<u64> {
-        let bytes = u64::try_from(PAGES * page_bytes()).ok()?;
         let word = |position: u64| {
-            let offset = usize::try_from(position % bytes).ok()?;
+            let offset = usize::try_from(position % Self::bytes()).ok()?;
             let word = self.memory.word(page_bytes() + offset)?;
             Some(word.load(Ordering::Relaxed).to_ne_bytes())
         };
@@ -280,7 +308,43 @@ fn parse(record: &[u8], last: u64) -> Option<(u64, MappingReport)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd as _;
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    #[ignore = "needs CAP_PERFMON: mappings of all processes"]
+    fn what_a_full_ring_has_not_is_lost_at_once() {
+        let mut rings = MappingRings::begin_waking().unwrap();
+        let program = std::fs::File::open("/proc/self/exe").unwrap();
+        let fd = program.as_raw_fd();
+        let map = || {
+            let protection = libc::PROT_READ | libc::PROT_EXEC;
+            let kind = libc::MAP_PRIVATE;
+            // SAFETY: the kernel chooses where, so it is in the way of nothing.
+            let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, kind, fd, 0) };
+            assert_ne!(at, libc::MAP_FAILED);
+            // SAFETY: it was mapped just now, and nothing uses it.
+            assert_eq!(unsafe { libc::munmap(at, 4096) }, 0);
+        };
+        (0..100).for_each(|_| map());
+        let pid = std::process::id().cast_signed();
+        let ours =
+            |report: &MappingReport| matches!(report, MappingReport::Mapped(of, _) if *of == pid);
+        let reports = rings.take();
+        let count = reports.iter().filter(|(_, report)| ours(report)).count();
+        assert!(count >= 100, "{count}");
+        let lost = |reports: &[(u64, MappingReport)]| {
+            let mut all = reports.iter().map(|(_, report)| report);
+            all.any(|report| matches!(report, MappingReport::Lost(_)))
+        };
+        assert!(!lost(&reports));
+        // On whichever processors this runs, one ring of theirs is full.
+        (0..20_000 * rings.rings.len()).for_each(|_| map());
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(lost(&rings.take()));
+    }
 
     #[test]
     fn a_record_of_any_length_is_refused_or_read_within_it() {
