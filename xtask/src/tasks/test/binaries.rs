@@ -1,5 +1,6 @@
 //! Test executables: built without rights, run with them.
 
+use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,6 +22,9 @@ pub const SELECTION: [&str; 5] = [
 
 /// Crate with the model of the trace area. A model checker takes long to build and to run.
 pub const MODEL: [&str; 1] = ["--package=area-model"];
+
+/// Variable of the number of tests that libtest runs at once. Where it is set already, it counts.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Environment of a test run, and the tests that do not run there.
 #[derive(Default)]
@@ -186,6 +190,29 @@ impl TestBinary {
         listed.is_ok_and(|listed| !listed.trim().is_empty())
     }
 
+    /// Runs the tests that need no rights, so many at once, by these arguments of libtest. Their
+    /// output is passed to `show`, line by line.
+    pub fn run_as_it_is(
+        &self,
+        arguments: &[OsString],
+        variables: &[(&str, OsString)],
+        threads: usize,
+        show: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Outcome> {
+        let executable = self.executable.display();
+        show(&format!("\n     Running {} ({executable})", self.name));
+        let mut command = self.as_it_is(variables);
+        if env::var_os(THREADS).is_none() {
+            command.env(THREADS, threads.to_string());
+        }
+        let outcome = totals::run_shown(command.args(arguments), show)?;
+        ensure!(
+            outcome.is_success || outcome.totals.failed > 0,
+            "{executable} ended without saying how its tests went",
+        );
+        Ok(outcome)
+    }
+
     /// Runs a test that needs no rights again, and tells whether it passes.
     pub fn passes_as_it_is(
         &self,
@@ -193,13 +220,18 @@ impl TestBinary {
         variables: &[(&str, OsString)],
     ) -> anyhow::Result<bool> {
         println!("\n     Running {name} again");
+        let outcome = totals::run(self.as_it_is(variables).args(["--exact", name]))?;
+        Ok(outcome.is_success && outcome.totals.passed == 1)
+    }
+
+    /// Returns the command that runs its tests, in the environment that cargo would give them.
+    fn as_it_is(&self, variables: &[(&str, OsString)]) -> Command {
         let mut command = Command::new(&self.executable);
         command
             .current_dir(&self.folder)
-            .args(["--exact", name])
+            .env("CARGO_MANIFEST_DIR", &self.folder)
             .envs(variables.iter().map(|(name, value)| (name, value)));
-        let outcome = totals::run(&mut command)?;
-        Ok(outcome.is_success && outcome.totals.passed == 1)
+        command
     }
 
     fn as_root(

@@ -64,13 +64,12 @@ type Ended<'a> = (&'a Run<'a>, Outcome);
 /// Runs all tests, first those of the lanes.
 pub fn run<'a>(runs: &'a [Run<'a>], variables: &Variables) -> anyhow::Result<Vec<Ended<'a>>> {
     let (alone, beside): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_alone);
-    let lots = Mutex::new(lots(beside));
     let started = Instant::now();
-    let mut ended = thread::scope(|scope| {
-        let lanes = [(); LANES].map(|()| scope.spawn(|| lane(&lots, variables)));
-        let ended: anyhow::Result<Vec<_>> = lanes.into_iter().map(joined).collect();
-        anyhow::Ok(ended?.into_iter().flatten().collect::<Vec<_>>())
+    let ended = side_by_side(lots(beside), LANES, |lot, show| {
+        let all = lot.into_iter().map(|run| perform(run, variables, show));
+        all.collect::<anyhow::Result<Vec<_>>>()
     })?;
+    let mut ended: Vec<_> = ended.into_iter().flatten().collect();
     took("tests as root, side by side", started);
     let started = Instant::now();
     for run in alone {
@@ -90,29 +89,41 @@ fn lots<'a>(runs: Vec<&'a Run<'a>>) -> VecDeque<Vec<&'a Run<'a>>> {
     std::iter::once(together).chain(others).collect()
 }
 
-/// Runs lots until none is left. The output of a run is shown at its end.
-fn lane<'a>(
-    lots: &Mutex<VecDeque<Vec<&'a Run<'a>>>>,
-    variables: &Variables,
-) -> anyhow::Result<Vec<Ended<'a>>> {
+/// Performs each of `all`, so many at a time, in their order, and shows the output of each at its
+/// end.
+///
+/// # Errors
+///
+/// One could not be performed: its lane ends.
+pub fn side_by_side<T: Send, R: Send>(
+    all: VecDeque<T>,
+    lanes: usize,
+    perform: impl Fn(T, &mut dyn FnMut(&str)) -> anyhow::Result<R> + Sync,
+) -> anyhow::Result<Vec<R>> {
+    let all = Mutex::new(all);
     let next = || {
-        lots.lock()
+        all.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop_front()
     };
-    let mut ended = Vec::new();
-    while let Some(lot) = next() {
-        for run in lot {
+    let lane = || {
+        let mut ended = Vec::new();
+        while let Some(one) = next() {
             let mut held = String::new();
-            let outcome = perform(run, variables, &mut |line| {
+            let outcome = perform(one, &mut |line| {
                 held.push_str(line);
                 held.push('\n');
             });
             print!("{held}");
             ended.push(outcome?);
         }
-    }
-    Ok(ended)
+        anyhow::Ok(ended)
+    };
+    thread::scope(|scope| {
+        let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
+        let ended: anyhow::Result<Vec<_>> = lanes.into_iter().map(joined).collect();
+        Ok(ended?.into_iter().flatten().collect())
+    })
 }
 
 fn perform<'a>(

@@ -7,6 +7,7 @@ mod lanes;
 mod long;
 mod namespace;
 pub mod totals;
+mod without_rights;
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 
 use crate::tasks::{dist, lint, man, recorder, setup, wheel};
 use crate::{interpreters, node, packages, privilege, python, workspace};
@@ -108,9 +109,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let started = Instant::now();
     let ((mut totals, mut failed), lint) = thread::scope(|scope| {
         let lint = args.lint.then(|| scope.spawn(lint::run_beside));
-        let (mut totals, mut failed) = unprivileged(&binaries::SELECTION, args, &variables)?;
+        let (mut totals, mut failed) = without_rights::run(&binaries::SELECTION, args, &variables)?;
         if args.whole {
-            let (more, also) = unprivileged(&binaries::MODEL, args, &variables)?;
+            let (more, also) = without_rights::run(&binaries::MODEL, args, &variables)?;
             totals.add(more);
             failed.extend(also);
         }
@@ -212,62 +213,6 @@ fn environment(dist: &Path, is_whole: bool) -> Variables {
         variables.push(("TRACER_REQUIRE_PRIVILEGED", "1".into()));
     }
     variables
-}
-
-/// Variable of the number of tests that libtest runs at once.
-const THREADS: &str = "RUST_TEST_THREADS";
-
-/// Returns that variable for the tests without rights: many of them wait for programs that wait, so
-/// there are more than processors. What is set already stays.
-fn threads() -> Option<(&'static str, String)> {
-    let processors = thread::available_parallelism().ok()?;
-    let is_set = env::var_os(THREADS).is_some();
-    (!is_set).then(|| (THREADS, (2 * processors.get()).to_string()))
-}
-
-fn unprivileged(
-    selection: &[&str],
-    args: &Args,
-    variables: &Variables,
-) -> anyhow::Result<(Totals, Vec<Failure>)> {
-    let mut command = workspace::cargo_for_tests("test");
-    command
-        .args(selection)
-        .arg("--no-fail-fast")
-        .envs(threads())
-        .envs(variables.iter().map(|(name, value)| (name, value)));
-    if let Some(filter) = &args.filter {
-        command.arg(filter);
-    } else if !args.whole {
-        command.arg("--").args(long::left_out());
-    }
-    let outcome = totals::run(&mut command)?;
-    if !outcome.is_success && outcome.totals.failed == 0 {
-        bail!("the tests cannot be built or run");
-    }
-    let mut totals = outcome.totals;
-    // Those are the privileged ones: they are counted where they run, or do not.
-    totals.ignored = 0;
-    let failed = outcome.failed;
-    if (1..=MOST_UNSTEADY).contains(&failed.len()) {
-        let binaries = binaries::build()?;
-        for Failure { name, .. } in &failed {
-            // Several may have one of this name; a test in a comment has no executable.
-            let those = binaries.iter().filter(|binary| binary.has(name));
-            let those: Vec<_> = those.collect();
-            if !those.is_empty() {
-                count_if_unsteady(&mut totals, name, || {
-                    for binary in &those {
-                        if !binary.passes_as_it_is(name, variables)? {
-                            return Ok(false);
-                        }
-                    }
-                    Ok(true)
-                })?;
-            }
-        }
-    }
-    Ok((totals, failed))
 }
 
 /// Tests of one executable that run as root, and their environment.
