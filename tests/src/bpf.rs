@@ -1,5 +1,5 @@
-//! eBPF objects that the kernel holds for a process. They are asked for by identifier, so that
-//! objects that others load meanwhile do not matter.
+//! eBPF objects that the kernel holds for a process. Tests ask for them by identifier: objects that
+//! other processes load meanwhile do not matter.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -106,7 +106,7 @@ pub fn entries(pid: i32, name: &str) -> anyhow::Result<usize> {
 /// `bpf(2)`.
 fn bpf(command: libc::c_int, attributes: &mut [u64]) -> io::Result<i64> {
     // SAFETY: the attributes are initialised, live until after the call, and are as long as the
-    // size says; where they hold addresses, the callers see to what is there.
+    // size says; where they hold addresses, the callers ensure that these are valid.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -151,7 +151,7 @@ fn count_keys(map: &OwnedFd) -> anyhow::Result<usize> {
     let fd = u64::try_from(map.as_raw_fd())?;
     let mut count = 0;
     loop {
-        // No key before the first.
+        // A null pointer asks for the first key.
         let before = if count == 0 {
             std::ptr::null_mut()
         } else {
@@ -188,21 +188,21 @@ impl Object {
         }
     }
 
-    /// The program of an attachment; `None` where it is gone meanwhile.
+    /// The identifier of an attachment's program; `None` where the attachment is gone meanwhile.
     fn program(self) -> anyhow::Result<Option<u32>> {
         let Some(link) = self.open()? else {
             return Ok(None);
         };
-        // Kind and identifier, then the program's.
+        // Kind and identifier of the attachment, then the identifier of its program.
         let mut info = [0; 2];
         inform(&link, &mut info)?;
         Ok(Some(low(info[1])))
     }
 
-    /// The maps of a program.
+    /// The identifiers of a program's maps.
     fn maps(self) -> anyhow::Result<Vec<u32>> {
-        /// The word of 8 bytes in `struct bpf_prog_info` with their count in its upper half; the
-        /// next word is the address of their identifiers.
+        /// Index of the word of 8 bytes in `struct bpf_prog_info` that has the count of maps in its
+        /// upper half; the next word is the address of their identifiers.
         const COUNT: usize = 6;
         let Some(program) = self.open()? else {
             return Ok(Vec::new());
@@ -230,7 +230,8 @@ impl Object {
 }
 
 impl Kind {
-    /// `enum bpf_cmd` of the kernel's `linux/bpf.h`.
+    /// The command that opens such an object by its identifier: a value of `enum bpf_cmd` of the
+    /// kernel's `linux/bpf.h`.
     fn get_fd_by_id(self) -> libc::c_int {
         match self {
             Self::Program => 13,

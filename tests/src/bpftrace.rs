@@ -1,4 +1,4 @@
-//! `bpftrace`, which counts at the same probes and tracepoints.
+//! `bpftrace`, which counts at the probes and tracepoints that the tracer records.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ impl Counted {
             .arg(report(&folder))
             .args(["-e", script, "-c"])
             .arg(format!("{} {argument}", program.display()));
-        // It says that it is ready only when it runs, and it runs only when the probes are there.
+        // The program says that it is ready, and bpftrace starts it only with the probes attached.
         let (bpftrace, _) = Target::start(&mut command).context("bpftrace")?;
         let pid = child_of(bpftrace.pid())?;
         Ok(Self {
@@ -59,7 +59,7 @@ impl Counted {
         self.pid
     }
 
-    /// The program, as it talks.
+    /// Access to the program's input and output, which are those of bpftrace.
     pub fn target(&mut self) -> &mut Target {
         &mut self.bpftrace
     }

@@ -1,4 +1,4 @@
-//! System calls as a line each, of strace and of `tracer-user`.
+//! System calls as lines of text, one for each call: those of strace and those of `tracer-user`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ impl Halves {
                 let rest = resumed.split_once("resumed>").map_or("", |(_, rest)| rest);
                 let begun = self.begun.remove(&tid).unwrap_or_default();
                 let rest = rest.trim_start();
-                // A comma between both belongs to one of them, with or without a space.
+                // Both halves are trimmed: the space behind a comma or before `=>` is gone.
                 let is_apart = begun.ends_with(',') || rest.starts_with("=>");
                 begun + if is_apart { " " } else { "" } + rest
             }
@@ -101,7 +101,7 @@ fn is_duration(words: &str) -> bool {
     })
 }
 
-/// Comparison of two lists of calls: how many are the same, of how many, and those that differ.
+/// Comparison of two lists of calls: the calls that are the same, and those that differ.
 #[derive(Debug, Default)]
 pub struct Compared {
     /// Number of calls that are the same.
@@ -114,7 +114,8 @@ pub struct Compared {
     pub differ: Vec<(String, String)>,
 }
 
-/// Compares the lines that `theirs` and `ours` have of each thread, as `normal` makes them.
+/// Compares the lines of each thread in `theirs` with those in `ours`, in the form that `normal`
+/// returns. Lines that only `ours` has do not count.
 #[must_use]
 pub fn compare(
     theirs: &CallLines,
@@ -135,7 +136,7 @@ pub fn compare(
                 compared.same += old.len();
                 continue;
             }
-            // The same call with other words is the one meant.
+            // The counterpart of a line is the next call of the same name.
             let mut new = ours.get(part.new_range()).unwrap_or_default().to_vec();
             for line in old {
                 let name = |line: &str| line.split('(').next().map(str::to_owned);
@@ -151,8 +152,8 @@ pub fn compare(
     compared
 }
 
-/// Brings a line of strace, or of `tracer-user`, into the form of both: without remarks and
-/// columns. `None` for a line that is no call.
+/// Converts a line of strace or of `tracer-user` to a common form, without remarks and columns.
+/// Returns `None` for a line that is no call.
 #[must_use]
 pub fn normal(line: &str) -> Option<String> {
     if !line.starts_with(|first: char| first.is_ascii_lowercase() || first == '_') {
@@ -160,7 +161,7 @@ pub fn normal(line: &str) -> Option<String> {
     }
     let mut normal = String::new();
     let mut rest = line;
-    // Remarks, but for how many variables or entries there are: ` /* 30 vars */`.
+    // Remarks go, except those that count variables or entries: ` /* 30 vars */`.
     while let Some((before, behind)) = rest.split_once(" /* ") {
         normal += before;
         let Some((remark, behind)) = behind.split_once(" */") else {
@@ -175,7 +176,7 @@ pub fn normal(line: &str) -> Option<String> {
         rest = behind;
     }
     normal += rest;
-    // The column in which strace puts what a call returned.
+    // strace aligns results in a column: the spaces before it go.
     let Some((call, result)) = normal.rsplit_once(") ") else {
         return Some(normal);
     };

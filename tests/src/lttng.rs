@@ -1,4 +1,4 @@
-//! LTTng-UST, and `libtracetools.so` with it.
+//! LTTng-UST, and a `libtracetools.so` that records with it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,8 +14,8 @@ use crate::tools;
 /// Command that installs a missing prerequisite.
 const REMEDY: &str = "run: cargo xtask test --ros";
 
-/// Library that keeps a program that forks known to LTTng: preloaded before the one with trace
-/// points.
+/// Library by which LTTng goes on tracing a program that forks. It is preloaded before the library
+/// with the trace points.
 pub const FORK: &str = "liblttng-ust-fork.so.1";
 
 /// Events and fields as the original declares them.
@@ -24,8 +24,9 @@ const UPSTREAM: &str = include_str!("../../tracer-posix/tracetools/upstream.txt"
 /// Events whose first argument the original does not record.
 const UNRECORDED: [&str; 1] = ["rclcpp_publish"];
 
-/// Functions of an event with the names of the original, which record it with LTTng. Where the
-/// environment names a second library in `BESIDE`, they call that first.
+/// Returns the C functions of an event, with the names that the original gives them. They record
+/// the event with LTTng. Where the environment names a second library in `BESIDE`, they call that
+/// library's function first.
 fn functions(name: &str, fields: &str) -> anyhow::Result<String> {
     // The original adds the version by itself.
     let arguments = fields
@@ -77,9 +78,9 @@ void ros_trace_do_{name}({declared}) {{
     ))
 }
 
-/// Compiles a `libtracetools.so` with the original's trace points, as the header declares them that
-/// its package has: below `headers`. Where `BESIDE` names a second such library, each call is
-/// passed to that first.
+/// Compiles a `libtracetools.so` with the original's trace points, as the header of its package
+/// declares them. That header is below `headers`. Where `BESIDE` names a second such library, each
+/// call goes to that library first.
 ///
 /// # Errors
 ///
@@ -129,7 +130,7 @@ __attribute__((constructor)) static void find_all(void) {{
     )?;
     let source = folder.join("lttng_tracetools.c");
     fs::write(&source, c)?;
-    // In a folder of its own: it has the name of the one that it stands for.
+    // In a folder of its own: the library has the name of the one that it replaces.
     let into = folder.join("lttng");
     fs::create_dir_all(&into)?;
     let library = into.join("libtracetools.so");
@@ -166,17 +167,18 @@ fn lttng(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// LTTng's daemon: the one of this machine, or else one that ends when this is dropped.
+/// LTTng's daemon: the one that runs on this machine already, or else a new one, which ends when
+/// this value is dropped.
 pub struct Daemon {
     own: Option<Child>,
 }
 
 impl Daemon {
-    /// Starts one where none runs.
+    /// Starts a daemon where none runs.
     ///
     /// # Errors
     ///
-    /// It is not installed, or does not answer.
+    /// The daemon is not installed, or does not answer.
     pub fn start() -> anyhow::Result<Self> {
         if lttng(&["list"]).is_ok() {
             return Ok(Self { own: None });
@@ -204,14 +206,16 @@ impl Drop for Daemon {
             return;
         };
         if let Ok(pid) = libc::pid_t::try_from(daemon.id()) {
-            // SAFETY: it is a child that is not reaped yet. It ends its own children then.
+            // SAFETY: the daemon is a child that is not reaped yet. At this signal it ends its own
+            // children too.
             unsafe { libc::kill(pid, libc::SIGTERM) };
         }
         let _ = daemon.wait();
     }
 }
 
-/// Session with the buffers, events and contexts that `ros2 trace` asks for. Ended when dropped.
+/// Session with the buffers, events and contexts that `ros2 trace` asks for. It ends when it is
+/// dropped.
 pub struct Session {
     name: String,
     folder: PathBuf,
@@ -242,7 +246,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Ends it, and returns how many events it has discarded by its own count.
+    /// Ends the session, and returns how many events LTTng says it has discarded.
     ///
     /// # Errors
     ///
@@ -257,7 +261,7 @@ impl Session {
             .map(|count| count.trim().parse())
             .collect::<Result<_, _>>()?;
         ensure!(!counts.is_empty(), "no discarded events in {listed}");
-        // Its buffers are whole in the files then.
+        // After this, the files have all of the session's buffers.
         lttng(&["destroy", &self.name])?;
         ensure!(
             self.folder.exists(),
@@ -291,7 +295,7 @@ pub struct RosEvent {
 ///
 /// # Errors
 ///
-/// It cannot read the trace.
+/// babeltrace2 cannot read the trace.
 pub fn ros_events(trace: &Path) -> anyhow::Result<Vec<RosEvent>> {
     let (printed, _) = tools::babeltrace2(&["--clock-seconds", "--no-delta"], trace)?;
     let lines = printed.lines().filter(|line| line.contains(" ros2:"));

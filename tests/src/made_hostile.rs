@@ -1,4 +1,4 @@
-//! A log of threads that work for each other, and whose names and data would be markup, in a page.
+//! A log of threads that work for each other. Their names and data would be markup in a web page.
 
 use std::path::Path;
 
@@ -19,23 +19,23 @@ type Named = (i32, i32, &'static [u8]);
 
 const ASKER: Named = (100, 100, b"</script>");
 const WORKER: Named = (100, 101, b"<script>");
-/// Others, in whose names the direction of text is turned, quotes end, lines end.
+/// Other threads: their names reverse the direction of text, close quotes, and end lines.
 const OTHERS: [Named; 3] = [
     (100, 102, "\u{202e}txt.exe".as_bytes()),
     (200, 200, b"\"'><img src=x>"),
     (200, 201, b"a\nb\x1b[2J"),
 ];
 
-/// A user event that would be markup.
+/// Name of a user event, which would be markup.
 pub const EVENT: &str = "<img src=x onerror=alert(1)>";
 
 /// Data of [`EVENT`].
 pub const DATA: &str = "</script><script>alert(2)</script>\"'&amp;";
 
-/// Requests, of a bit more than a millisecond each.
+/// Requests, of about half a millisecond each.
 pub const REQUESTS: u64 = 200;
 
-/// Spans within each other, of one request in fifty.
+/// Depth of the nested spans that one request in fifty has.
 pub const DEEP: u64 = 20;
 
 /// Writes the log.
@@ -47,7 +47,7 @@ pub fn write(path: &Path) -> anyhow::Result<()> {
     write_called(path, |of| of.2)
 }
 
-/// Names of its threads: as they are, and as [`write_harmless`] has them.
+/// Names of the threads: as [`write()`] writes them, and as [`write_harmless`] does.
 pub const NAMES: [(&[u8], &[u8]); 5] = [
     (ASKER.2, b"asker"),
     (WORKER.2, b"worker"),
@@ -56,7 +56,7 @@ pub const NAMES: [(&[u8], &[u8]); 5] = [
     (OTHERS[2].2, b"third"),
 ];
 
-/// Writes the log with names that no reader takes for anything else.
+/// Writes the log with plain names of threads, which no reader takes for markup.
 ///
 /// # Errors
 ///
@@ -95,7 +95,7 @@ struct Made {
 impl Made {
     /// Adds a request: the asker wakes the worker, waits for it, and is woken by it.
     fn request(&mut self, request: u64) -> anyhow::Result<()> {
-        // Times that are no multiples of anything.
+        // Makes the times uneven: they are no multiples of anything.
         let some = |most: u64| (request * 7_919 + 13) % most;
         self.after(1_000 + some(997), ASKER, "request begin", &[])?;
         let depth = if request % 50 == 7 { DEEP } else { 0 };

@@ -1,4 +1,4 @@
-//! A log with stacks whose program does not exist: the log has the names of their functions.
+//! A log with stacks of a program that does not exist: the log itself names their functions.
 
 use std::path::Path;
 

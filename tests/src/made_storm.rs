@@ -1,5 +1,5 @@
-//! A log of more threads than a page has space for: a thousand processes that live one after the
-//! other, most of a few names, and one of many threads.
+//! A log with more threads than a page has space for: more than a thousand processes that run one
+//! after the other, most of which share a few names, and one process with many threads.
 
 use std::mem::offset_of;
 use std::path::Path;
@@ -15,13 +15,13 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use crate::made::{self, START_NS};
 
-/// Names of processes, and how many have each.
+/// Names, and how many processes have each of them.
 pub const NAMES: [(&str, usize); 2] = [("sed", 1_000), ("cat", 500)];
 
-/// Processes of which each has a name of its own: `tool0` and so on.
+/// Number of processes that each have a name of their own: `tool0` and so on.
 pub const TOOLS: usize = 200;
 
-/// The process of many threads, and how many of each name.
+/// Name of the process with many threads, and how many threads called `worker` it has.
 pub const SERVER: (&str, usize) = ("server", 120);
 
 const PARENT: i32 = 100;
@@ -54,8 +54,8 @@ pub fn write(path: &Path) -> anyhow::Result<()> {
     Ok(writer.complete(&types, &Ledger::default(), FinalStatus::default())?)
 }
 
-/// Writes a log of so many processes that live one after the other: each is made, gets a CPU, runs
-/// a program and ends.
+/// Writes a log of `count` processes, one after the other. Each of them is forked, has a CPU for a
+/// while, runs a program and ends.
 ///
 /// # Errors
 ///
@@ -90,8 +90,8 @@ struct Made {
 }
 
 impl Made {
-    /// Adds the life of a thread, of this process or of a new one: it is made, gets its name, runs
-    /// and is blocked.
+    /// Adds a thread to `process`, or a new process: the thread is made, runs under its name and is
+    /// blocked. Returns its id.
     fn live(&mut self, name: &str, process: Option<i32>) -> anyhow::Result<i32> {
         let tid = self.pid;
         self.pid += 1;

@@ -1,7 +1,7 @@
 //! File systems that tests need and that not every machine has mounted.
 //!
-//! They are mounted in a mount namespace of the test's own thread, which the programs that it
-//! starts inherit: no other process sees them, and nothing of them is left, however the test ends.
+//! The test's thread mounts them in a mount namespace of its own, which the programs that it starts
+//! inherit. No other process sees them, and nothing of them is left, however the test ends.
 
 use std::cell::Cell;
 use std::ffi::CString;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Mount {
     path: PathBuf,
-    /// The folder, where it was made for this.
+    /// Folder that was made for this mount; `None` for a folder that was there.
     _folder: Option<TempDir>,
 }
 
@@ -30,7 +30,7 @@ pub struct Mount {
 ///
 /// `/proc/mounts` cannot be read.
 pub fn mounted(is_it: impl Fn(&str, &str) -> bool) -> anyhow::Result<Option<PathBuf>> {
-    // Of this thread: each may have a namespace of its own.
+    // The mounts of this thread: each thread may have a mount namespace of its own.
     let mounts = fs::read_to_string("/proc/thread-self/mounts")?;
     let found = mounts.lines().find_map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -83,10 +83,10 @@ pub fn own_namespace() -> anyhow::Result<()> {
         "no mount namespace of its own: {}",
         io::Error::last_os_error()
     );
-    // What is mounted here is private: without this, processes outside would see it as well.
+    // All mounts become private: otherwise processes outside would see what this thread mounts.
     make_private(Path::new("/"), libc::MS_REC).or_else(|error| {
-        // In a chroot the root may be a folder of some mount that has no name there; what has one
-        // can be made private.
+        // In a chroot, the root may be a folder inside a mount, and no mount point itself. Then
+        // each mount point that is visible is made private.
         ensure!(error.raw_os_error() == Some(libc::EINVAL), error);
         for path in mount_points()? {
             make_private(&path, 0).with_context(|| path.display().to_string())?;
@@ -156,7 +156,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // At once, whatever is open there still: the folder is to be removed.
+        // Detached at once, even where files are still open there: the folder is removed next.
         let _ = Command::new("umount").arg("-l").arg(&self.path).status();
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// Returns how often each thread of a process has given up its CPU, by thread.
+/// Returns how often each thread of a process has left its CPU, voluntarily or not, by thread.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub fn wait_unreaped(pid: i32) -> anyhow::Result<()> {
     let id = libc::id_t::try_from(pid)?;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     loop {
-        // SAFETY: valid for a write.
+        // SAFETY: `info` is valid for a write.
         let result = unsafe {
             libc::waitid(
                 libc::P_PID,
@@ -86,7 +86,7 @@ pub fn wait_unreaped(pid: i32) -> anyhow::Result<()> {
     }
 }
 
-/// A process that is killed at the end, also at that of a failed test.
+/// A process that is killed when this value is dropped, also when a test fails.
 pub struct Killed(pub Child);
 
 impl Drop for Killed {

@@ -18,7 +18,7 @@ pub struct Counts {
     pub execs: u64,
 }
 
-/// Runs `command` (program and arguments) under strace.
+/// Runs `command` (program and arguments) under strace, and counts its forks and execs.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ fn count_in(log: &str) -> Counts {
     counts
 }
 
-/// Returns how often each system call is there among these events, by its name.
+/// Returns how often each system call occurs in these events, by its name.
 pub fn counts<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for event in events {
@@ -126,8 +126,8 @@ pub fn counts<'a>(events: impl IntoIterator<Item = &'a Event>) -> BTreeMap<Strin
     counts
 }
 
-/// Compares the calls of a program that was traced from its exec on with those of [`table`]: each
-/// as often, and failed as often.
+/// Checks the calls of a program of two processes that was traced from its exec on: each was made,
+/// and failed, as often as [`table`] says.
 ///
 /// # Panics
 ///

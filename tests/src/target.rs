@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail, ensure};
 /// Time that a program may be silent.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A running program that talks by `handshake.h`. Killed when dropped.
+/// A running program that uses `handshake.h` to talk to the test. Killed when dropped.
 pub struct Target {
     child: Child,
     input: Option<ChildStdin>,
@@ -24,7 +24,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// It could not be started, or ended.
+    /// It could not be started, ended, or was silent for too long.
     pub fn start(command: &mut Command) -> anyhow::Result<(Self, Vec<String>)> {
         let mut child = command
             .stdin(Stdio::piped())
@@ -42,11 +42,11 @@ impl Target {
         Ok((target, said))
     }
 
-    /// Starts a program that does its work until its input ends.
+    /// Starts a program that works until its input ends, and waits until it says "done".
     ///
     /// # Errors
     ///
-    /// It could not be started, or ended.
+    /// It could not be started, ended, or was silent for too long.
     pub fn start_neighbour(command: &mut Command) -> anyhow::Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
@@ -70,7 +70,7 @@ impl Target {
         i32::try_from(self.child.id()).unwrap_or(-1)
     }
 
-    /// Lets it begin.
+    /// Lets the program begin its work.
     ///
     /// # Errors
     ///
@@ -84,12 +84,12 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// It has ended, or does not get there.
+    /// It ends before that, or is silent for too long.
     pub fn wait_until_done(&self) -> anyhow::Result<Vec<String>> {
         self.wait_for("done")
     }
 
-    /// Lets it end and waits for that.
+    /// Closes the program's input, which lets it end, and waits for its end.
     ///
     /// # Errors
     ///
@@ -101,12 +101,12 @@ impl Target {
         })
     }
 
-    /// Ends it as [`end`](Self::end) does, for a program that says "done" only then; returns what
-    /// it said since.
+    /// Ends a program as [`end`](Self::end) does, where it says "done" only after its input is
+    /// closed. Returns what the program said before that word.
     ///
     /// # Errors
     ///
-    /// It does not end, or without that word.
+    /// It does not end, or ends without that word.
     pub fn end_saying(mut self) -> anyhow::Result<Vec<String>> {
         self.input = None;
         let said = self.wait_until_done()?;
@@ -127,7 +127,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// It has ended, or does not get there.
+    /// It ends before that, or is silent for too long.
     pub fn wait_for(&self, word: &str) -> anyhow::Result<Vec<String>> {
         let mut said = Vec::new();
         loop {
@@ -159,11 +159,11 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
     receiver
 }
 
-/// The values that follow `word` in lines such as "sent 3 500".
+/// Returns the values that follow `word` in lines such as "sent 3 500".
 ///
 /// # Errors
 ///
-/// There is no such line, or something else than integers.
+/// There is no such line, or something else than integers follows the word.
 pub fn values_after(said: &[String], word: &str) -> anyhow::Result<Vec<Vec<u64>>> {
     let mut all = Vec::new();
     for line in said {

@@ -10,10 +10,10 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
 
-/// Time that something may take to be seen.
+/// Longest time until something appears on the screen.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Time without a change after which a screen is drawn completely.
+/// Time without a change after which a screen counts as completely drawn.
 const STILL: Duration = Duration::from_millis(300);
 
 /// A terminal with a shell in it. It ends when dropped.
@@ -72,7 +72,7 @@ impl Terminal {
         run(self.tmux().args(["send-keys", "-t", "a", "-l", text])).map(|_| ())
     }
 
-    /// Types a command of a shell.
+    /// Types a command into the shell, and runs it.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl Terminal {
         self.keys(&["Enter"])
     }
 
-    /// Sets its width and height.
+    /// Sets the width and the height of the terminal.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Terminal {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Tells whether a program has the alternate screen, or the mouse.
+    /// Tells whether a program has taken the alternate screen or the mouse.
     ///
     /// # Errors
     ///
@@ -132,11 +132,11 @@ impl Terminal {
         Ok(output.stdout.contains(&b'1'))
     }
 
-    /// Waits until something is seen, and all of the screen is drawn: it does not change any more.
+    /// Waits until something is seen and the screen has stopped changing: all of it is drawn.
     ///
     /// # Errors
     ///
-    /// It is not seen in time, or changes all the time.
+    /// It is not seen in time, or the screen changes all the time.
     pub fn wait_for_all(
         &self,
         what: &str,
@@ -187,20 +187,21 @@ pub fn written_to(mut command: Command, size: (u16, u16)) -> anyhow::Result<Stri
     let mut child = command.spawn().context("the command cannot be run")?;
     drop(command);
     let mut written = Vec::new();
-    // Once its other end is closed, a terminal has an error for who reads.
+    // Reading from a terminal fails once all programs have closed their end: what was read before
+    // is complete.
     let _ = ours.read_to_end(&mut written);
     child.wait()?;
     Ok(String::from_utf8(written)?.replace("\r\n", "\n"))
 }
 
-/// Returns how many rows a text without colours takes where there are so many columns.
+/// Returns how many rows a text without colours takes on a terminal of this width.
 #[must_use]
 pub fn rows_of(text: &str, columns: u16) -> usize {
     let rows = |line: &str| line.chars().count().div_ceil(columns.into()).max(1);
     text.lines().map(rows).sum()
 }
 
-/// Opens a terminal: the end of the test, and that of programs.
+/// Opens a terminal. Returns the end for the test, and the end for programs.
 fn new_terminal((width, height): (u16, u16)) -> anyhow::Result<(File, OwnedFd)> {
     let (mut ours, mut theirs) = (-1, -1);
     let size = libc::winsize {

@@ -1,5 +1,5 @@
-//! The program `works_for.c`, whose threads work for traces and spans of OpenTelemetry: what it
-//! says of them, beside the events that have them.
+//! The program `works_for.c`, whose threads work for traces and spans of OpenTelemetry, and a
+//! comparison of the contexts that it prints with those of its events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,18 @@ use serde_json::Value;
 
 use crate::dist::{self, Linkage};
 
-/// First half of every trace of the program.
+/// First half of the identifier of each trace of the program.
 const TRACE: &str = "4bf92f3577b34da6";
 
-/// Second half of the trace, and the span; zeroes for none.
+/// Second half of a trace's identifier, and a span's identifier; zeroes for none.
 pub type Context = (u64, u64);
 
-/// Changes of each thread, as the program says them: between two moments, to a context.
+/// Changes of context by thread, as the program prints them: the times between which the change was
+/// made, and the new context.
 pub type Changes = BTreeMap<i64, BTreeSet<(u64, u64, Context)>>;
 
-/// Compiles the program, or its library. Where they are compiled already (see [`dist::compile`]),
-/// they are `works_for-NAME`.
+/// Compiles the program, or its library, to `name` in `folder`. Among programs that are compiled
+/// already (see [`dist::compile`]), its name is `works_for-NAME`.
 ///
 /// # Errors
 ///
@@ -39,7 +40,7 @@ pub fn compile(folder: &Path, name: &str, options: &[&str]) -> anyhow::Result<Pa
 ///
 /// # Errors
 ///
-/// They are none.
+/// The bytes are not lines of JSON.
 pub fn lines_of(bytes: &[u8]) -> anyhow::Result<Vec<Value>> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.is_empty());
@@ -52,11 +53,11 @@ fn hex(digits: Option<&str>) -> anyhow::Result<u64> {
     Ok(u64::from_str_radix(digits.context("no number")?, 16)?)
 }
 
-/// Returns the second half of the trace that an event is for, and the span; zeroes for none.
+/// Returns the context of an event.
 ///
 /// # Errors
 ///
-/// It is for a trace of another program.
+/// The event is for a trace of another program.
 pub fn context_of(event: &Value) -> anyhow::Result<Context> {
     let Some(trace) = event["trace_id"].as_str() else {
         return Ok((0, 0));
@@ -65,11 +66,11 @@ pub fn context_of(event: &Value) -> anyhow::Result<Context> {
     Ok((hex(half)?, hex(event["span_id"].as_str())?))
 }
 
-/// Reads what the program says.
+/// Reads the changes that the program prints.
 ///
 /// # Errors
 ///
-/// It says something else.
+/// The line of a change has another form.
 pub fn changes(said: &[u8]) -> anyhow::Result<Changes> {
     let mut changes = Changes::new();
     for line in String::from_utf8_lossy(said).lines() {
@@ -85,14 +86,17 @@ pub fn changes(said: &[u8]) -> anyhow::Result<Changes> {
     Ok(changes)
 }
 
-/// Compares each event with what the program says. Returns how many have a context, and how many
-/// have rightly none. After a switch that the kernel has not reported it is unknown until the
-/// thread's next call, of a few switches at most; and of this call where the service has only read
-/// what has not changed since.
+/// Compares each event with what the program says. Returns how many events have a context, and how
+/// many rightly have none.
+///
+/// After a switch that the kernel has not reported, the context of a thread is unknown until the
+/// thread's next call: this concerns a few switches at most. With the service, the context may be
+/// unknown at that call too: a context that has not changed is not recorded again.
 ///
 /// # Errors
 ///
-/// One has another context than the program says, or too many have none.
+/// An event has another context than the program says, or too many events have none, or too few
+/// wake-ups and signals have one.
 pub fn compare(
     events: &[Value],
     changes: &Changes,
@@ -114,7 +118,7 @@ pub fn compare(
                 begun.get(&tid).copied()
             }
             (Some("kcmp"), "linux_trace_syscall_exit") => begun.remove(&tid),
-            // As a thread leaves for good, its memory is gone.
+            // The memory of a thread is gone when it leaves for good.
             (_, "linux_trace_switch_out") if data["state"] == "X" => None,
             // Threads send themselves signals.
             (
@@ -130,7 +134,7 @@ pub fn compare(
                     all.range(..(at, u64::MAX, (u64::MAX, u64::MAX)))
                         .next_back()
                 });
-                // While it is made, either counts.
+                // While the program makes a change, the event may have either context.
                 last.filter(|(_, until, _)| at > *until)
                     .map(|(_, _, context)| *context)
             }
@@ -143,7 +147,7 @@ pub fn compare(
             unknown += 1;
             continue;
         }
-        // It may have been woken before it has left its CPU.
+        // A thread may be woken before it leaves its CPU, and its context is read as it leaves.
         if is_unknown && kind == "linux_trace_wakeup" {
             not_off += 1;
             continue;

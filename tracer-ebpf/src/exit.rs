@@ -40,7 +40,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     life::ends(&task);
     guard::note(state, &task);
     let is_withheld = guard::withholds_life(state, &task);
-    // Of the end of a process the agent has to know all the same: it forgets it.
+    // The agent always needs the end of a process, so that it can forget the process.
     if is_withheld && !is_last {
         return;
     }
@@ -59,7 +59,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
                 truncated: guard::mark(is_withheld),
                 ..header
             },
-            // As `wait` takes it apart: the signal in bits 0 to 6, the status in bits 8 to 15.
+            // As `wait` decodes it: the signal is in bits 0 to 6, the status in bits 8 to 15.
             data: ExitData {
                 status: (code >> 8 & 0xff).cast_signed(),
                 signal: code & 0x7f,
@@ -74,7 +74,7 @@ fn is_last_thread<C: Tracepoint>(ctx: &C, task: &Task<C>, state: u8) -> bool {
     if EXIT_SAYS_LAST.load() != 0 {
         return ctx.flag::<1>();
     }
-    // Two threads that exit at the same moment are both taken off before either comes here, and
-    // both see 0: the second one finds the first one's mark.
+    // The kernel may take two threads that exit at the same moment off `live` before either of them
+    // comes here. Then both see 0, and the later one finds the mark that the earlier one has set.
     task.live_threads() == 0 && state & traced::DYING == 0
 }

@@ -1,10 +1,10 @@
 //! Guarded processes ([`traced::GUARDED`]): those whose events are recorded only while `ptrace` may
 //! look into them.
 //!
-//! The agent asks once whether a user may look into a process; here it is asked again before each
-//! event, since the answer changes without an exec: a process has itself not dumped
-//! (`PR_SET_DUMPABLE`), changes its credentials, makes a user namespace. A process may be looked
-//! into while it is *plain*:
+//! The agent checks once whether a user may look into a process. The eBPF programs check it again
+//! before each event, since the answer changes without an exec: a process forbids dumps of its
+//! memory (`PR_SET_DUMPABLE`), changes its credentials, or makes a user namespace. A process may be
+//! looked into while it is *plain*:
 //!
 //! - its memory may be dumped by its user (`mm_struct::flags`);
 //! - its real, effective and saved user are one, and its groups too;
@@ -13,36 +13,39 @@
 //!
 //! Dumpability alone is not enough. The kernel takes it away where a process changes its effective
 //! user or group or gains capabilities (`commit_creds`), but the process may then set it again by
-//! `prctl`. And it takes nothing away where a process makes a user namespace, in which it has every
-//! capability.
+//! `prctl`. And the kernel does not take it away where a process makes a user namespace, in which
+//! the process has every capability.
 //!
-//! Of which user it is, is not asked here: without an exec a plain process stays that of its user.
-//! To become another's it needs a capability, and it gets one only in a user namespace of its own,
-//! which it never leaves. An exec may make it another's; it is always recorded, with what the agent
-//! needs to judge ([`sight`](crate::sight)).
+//! The programs do not check which user a process belongs to: without an exec, a plain process
+//! keeps its user. To change the user it needs a capability, and it gets one only in a user
+//! namespace of its own, which it never leaves. An exec may change the user. The programs always
+//! record an exec, with the properties by which the agent judges ([`sight`](crate::sight)).
 //!
-//! By `real_cred`, as `ptrace` does: file systems change `cred` for the time of a call. Read anew
-//! each time, and not compared by its address with what was judged before: the kernel reuses
-//! addresses, and a process can have it do so.
+//! They read the credentials from `real_cred`, as `ptrace` does: file systems change `cred` for the
+//! time of a call. They read them anew for each event. The address of credentials that were judged
+//! before proves nothing: the kernel reuses addresses, and a process can make it do so.
 //!
 //! # Order of an exec
 //!
-//! As the kernel runs one (`begin_new_exec`, `load_elf_binary`, `exec_binprm`), and what is
-//! recorded:
+//! The kernel takes these steps (`begin_new_exec`, `load_elf_binary`, `exec_binprm`), and the
+//! programs record some of them:
 //!
-//! 1. Other threads are killed: their ends are the old program's events, judged by what that is.
+//! 1. The kernel kills the other threads. Their ends are events of the old program, and are judged
+//!    by its credentials and its memory.
 //! 2. The memory is replaced. The new one is as dumpable as the old one.
-//! 3. It becomes not dumpable where the file cannot be read; else dumpable, whatever it was before.
-//! 4. The thread is renamed. This is recorded, with
-//!    [`EXEC_BEGINS`](tracer_common::kernel::RecordHeader::EXEC_BEGINS), also where it cannot be
-//!    looked into. Up to here nothing is known of the new program but its name, which the old one
-//!    gave.
-//! 5. The new credentials are in force (`commit_creds`), and where the effective user or group
-//!    changes or capabilities are gained, the memory becomes not dumpable: from the same moment on
-//!    events are judged by them.
+//! 3. The memory becomes not dumpable where the user may not read the file, or where the old
+//!    program's effective user or group is not its real one; else it becomes dumpable, whatever it
+//!    was before.
+//! 4. The thread is renamed. The rename is recorded, with
+//!    [`EXEC_BEGINS`](tracer_common::kernel::RecordHeader::EXEC_BEGINS), also where the process may
+//!    not be looked into. Up to here events show nothing of the new program but its name, which
+//!    the old program chose.
+//! 5. The new credentials are in force (`commit_creds`): from now on events are judged by them.
+//!    Where the effective user or group changes, or capabilities are gained, the memory becomes not
+//!    dumpable.
 //! 6. The program is mapped. Events of that time, such as page faults, are judged by 3 and 5; the
 //!    agent holds them back until it has seen 7.
-//! 7. The exec is recorded, whatever it is, with what was judged.
+//! 7. The exec is recorded in any case, with the properties by which the agent judges.
 
 use aya_ebpf::programs::RawTracePointContext;
 
@@ -67,8 +70,8 @@ pub fn is_guarded(state: u8) -> bool {
     GUARDS.load() != 0 && state & traced::GUARDED != 0
 }
 
-/// Tells whether events of `task` must not be recorded, whose process has this
-/// [`state`](tracer_common::kernel::traced); counts so many events then.
+/// Tells whether events of `task`, whose process has this [`state`](tracer_common::kernel::traced),
+/// must not be recorded; if so, counts `events` of them as withheld.
 #[inline(always)]
 pub fn withholds<C: Tracepoint>(state: u8, task: &Task<C>, events: u64) -> bool {
     let is_hidden = hides(state, task);
@@ -78,14 +81,15 @@ pub fn withholds<C: Tracepoint>(state: u8, task: &Task<C>, events: u64) -> bool 
     is_hidden
 }
 
-/// Tells as [`withholds`] does of an event that says which processes exist: recordings beside each
-/// other all have it, and one of them counts it.
+/// Tells, as [`withholds`] does, whether an event that shows which processes exist must not be
+/// recorded. Recordings beside each other all see such an event; only one of them counts it.
 #[inline(always)]
 pub fn withholds_life<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
     withholds(state, task, u64::from(GUARDS.load() == guards::COUNTS_LIFE))
 }
 
-/// Returns the mark of a record in its header, where that is for the agent alone.
+/// Returns the bit that marks a record, in its header, as that of a withheld event, which is for
+/// the agent alone; 0 for any other event.
 #[inline(always)]
 pub const fn mark(is_withheld: bool) -> u32 {
     if is_withheld {
@@ -95,15 +99,15 @@ pub const fn mark(is_withheld: bool) -> u32 {
     }
 }
 
-/// Tells whether events of `task` must not be recorded, whose process has this
-/// [`state`](tracer_common::kernel::traced).
+/// Tells whether events of `task`, whose process has this [`state`](tracer_common::kernel::traced),
+/// must not be recorded.
 #[inline(always)]
 pub fn hides<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
     is_guarded(state) && !is_visible(task)
 }
 
-/// Tells whether events of process `pid`, with this state, must not be recorded: by what was judged
-/// last, as its threads are not at hand.
+/// Tells whether events of process `pid`, with this state, must not be recorded, where the caller
+/// has no thread of the process to judge: the last judgement counts.
 #[inline(always)]
 pub fn hid(state: u8, pid: Pid) -> bool {
     is_guarded(state) && !maps::was_visible(pid)
@@ -149,16 +153,17 @@ pub fn judge<C: Tracepoint>(task: &Task<C>) -> bool {
     }
     // SAFETY: it is a `struct mm_struct *`, and the flags a word of it.
     let flags: u64 = unsafe { field::<C, _>(memory.0, MM_FLAGS.load()) };
-    // Of a task on another CPU the memory may be given up meanwhile, and be another's.
+    // A task on another CPU may give up its memory meanwhile, and another process may get it.
     let is_visible = is_plain && is_dumpable(flags) && task.memory().0 == memory.0;
-    // Where a thread still has its memory when it reports its end, it is enough to note it then.
+    // Where a thread still has its memory when it reports its end, `note` at that end is enough.
     if EXIT_SAYS_LAST.load() == 0 {
         maps::set_visible(pid, is_visible);
     }
     is_visible
 }
 
-/// Judges a task of a process with this state, for the time when its memory is gone.
+/// Judges a task of a process with this state, and notes the result for the time when the task's
+/// memory is gone.
 #[inline(always)]
 pub fn note<C: Tracepoint>(state: u8, task: &Task<C>) {
     if is_guarded(state) {
@@ -167,7 +172,7 @@ pub fn note<C: Tracepoint>(state: u8, task: &Task<C>) {
 }
 
 /// Tells whether a task has one user and one group, no capabilities, and no user namespace of its
-/// own. What cannot be read is none of this.
+/// own; `false` where the kernel does not say where one of these is.
 #[inline(always)]
 fn has_plain_credentials<C: Tracepoint>(task: &Task<C>) -> bool {
     let needed = [
@@ -189,7 +194,7 @@ fn has_plain_credentials<C: Tracepoint>(task: &Task<C>) -> bool {
     if credentials.is_null() {
         return false;
     }
-    // SAFETY: as above, and the capabilities are 64 bits of it.
+    // SAFETY: it is a `struct cred *`, and the capabilities are 64 bits of it.
     let permitted: u64 = unsafe { field::<C, _>(credentials, CRED_PERMITTED.load()) };
     // SAFETY: as above, and the namespace a pointer in it.
     let namespace: Address = unsafe { field::<C, _>(credentials, CRED_USER_NS.load()) };
@@ -207,8 +212,8 @@ fn has_plain_credentials<C: Tracepoint>(task: &Task<C>) -> bool {
 fn differences<C: Tracepoint>(credentials: *const u8) -> u64 {
     let users = [CRED_UID.load(), CRED_EUID.load(), CRED_SUID.load()];
     let groups = [CRED_GID.load(), CRED_EGID.load(), CRED_SGID.load()];
-    // Where each group is behind its user, as in every kernel so far, both are read at once: most
-    // of what is done here is reading.
+    // Where each group is behind its user, as in every kernel so far, one read gets both: reading
+    // takes most of the time here.
     let are_beside = users[0].wrapping_add(4) == groups[0]
         && users[1].wrapping_add(4) == groups[1]
         && users[2].wrapping_add(4) == groups[2];

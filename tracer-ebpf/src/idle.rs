@@ -13,7 +13,7 @@ at_tracepoint!("cpu_idle": cpu_idle, cpu_idle_raw => idle);
 /// `PWR_EVENT_EXIT`: the state that says that idling has ended.
 const NO_MORE: u32 = u32::MAX;
 
-/// Runs in the idle task, before and after.
+/// Runs in the idle task, before the CPU idles and after that.
 #[inline(always)]
 fn idle<C: Tracepoint>(ctx: &C) {
     // The arguments are `unsigned int state, unsigned int cpu`, of which the second is this CPU.

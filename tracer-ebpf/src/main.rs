@@ -1,23 +1,24 @@
 //! The eBPF programs: one file per event family.
 //!
-//! Each program asks first whether the process is traced and the type wanted, the type first where
-//! a helper has to say which process it is; then it reserves the record, reads the clock, fills
-//! the record and submits it. See [`record`] for why in that order.
+//! A program first checks whether the process is traced and the event type is wanted. It checks
+//! the type first where it needs a helper to find the process. It does not check the type of an
+//! event that the agent always needs, such as the end of a process. Then it reserves the record,
+//! reads the clock, fills the record and submits it; [`record`] explains this order.
 //!
-//! Every program exists twice, from the same code: for a BTF tracepoint, where fields of the
-//! kernel's structs are loaded directly, and for a raw tracepoint, where a helper reads them
-//! ([`context`]). The agent loads the first and falls back to the second.
+//! A program for a fixed tracepoint exists twice, from the same code: for a BTF tracepoint, where
+//! it loads fields of the kernel's structs directly, and for a raw tracepoint, where a helper reads
+//! them ([`context`]). The agent loads the first and falls back to the second.
 //!
-//! Where a field lies is not known here: [`offsets`] are read-only globals that the agent sets
-//! from the BTF of the running kernel.
+//! The programs do not know at which offset a struct has a field: the agent sets [`offsets`],
+//! read-only globals, from the BTF of the running kernel.
 //!
 //! # Building
 //!
-//! `cargo xtask build-ebpf` runs this, with `bpf-linker` 0.13 (LLVM 22) on the path, takes what is
-//! for debuggers out of `target/ebpf/bpfel-unknown-none/release/tracer-ebpf`, and leaves the rest
-//! in `tracer-user/kernel/ebpf/tracer-ebpf.o`, which is a part of the repository. Paths of the
-//! machine are taken out of it (`--remap-path-prefix`), so that its bytes are the same everywhere
-//! (the flags in `CARGO_ENCODED_RUSTFLAGS` are separated by the character 0x1f):
+//! `cargo xtask build-ebpf` runs the command below with `bpf-linker` 0.13 (LLVM 22). It removes the
+//! debug sections from `target/ebpf/bpfel-unknown-none/release/tracer-ebpf` and writes the rest to
+//! `tracer-user/kernel/ebpf/tracer-ebpf.o`, which is a part of the repository. It also removes the
+//! paths of the machine (`--remap-path-prefix`), so that the object has the same bytes everywhere.
+//! The character 0x1f separates the flags in `CARGO_ENCODED_RUSTFLAGS`:
 //!
 //! ```text
 //! RUSTC_BOOTSTRAP=1
@@ -26,13 +27,14 @@
 //!     -Z build-std=core --target-dir target/ebpf
 //! ```
 //!
-//! `v3` is what every kernel from 5.8 on takes: 32-bit arithmetic and jumps (5.1); its atomic
-//! instructions are limited here to the addition without a result, which is as old as eBPF.
+//! Every kernel from 5.8 on accepts what these programs use of `v3`: 32-bit arithmetic and jumps
+//! (5.1) and, of the atomic instructions, only the addition without a result, which is as old as
+//! eBPF.
 
 #![no_std]
 #![no_main]
-// For single instructions in `context` and `maps`, and for closures that are no functions of their
-// own; the toolchain is pinned.
+// The first feature allows `asm!` for single instructions, the second one inlining attributes on
+// closures. Both are unstable: the toolchain is pinned.
 #![feature(asm_experimental_arch, stmt_expr_attributes)]
 
 mod asking;
@@ -99,6 +101,6 @@ static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";
 
 #[panic_handler]
 fn panic(_info: &core::panic::PanicInfo) -> ! {
-    // Never reached: the verifier refuses a program that can get here, for it would not end.
+    // Never reached: the verifier refuses a program that can get here, as it would never end.
     loop {}
 }

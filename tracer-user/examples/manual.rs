@@ -40,7 +40,7 @@ fn write(folder: &Path) -> io::Result<()> {
         };
         let command = command.ok_or_else(|| io::Error::other(page.command))?;
         let man = Man::new(command.clone());
-        // The one that is made would have the version where the date belongs.
+        // The title that `clap_mangen` renders has the version in the place of the date.
         let name = man.get_filename();
         let name = name.trim_end_matches(".1");
         let mut text = format!(".TH {} 1 \"\" \"{VERSION}\"\n", roff(name)).into_bytes();
@@ -73,7 +73,7 @@ fn examples(page: &ManualPage) -> String {
     format!(".SH EXAMPLES\n{}", examples.collect::<String>()).replace("?:\n", "?\n")
 }
 
-/// Text as roff takes it: nothing of it is a command, and a hyphen is one that can be copied.
+/// Escapes text for roff: no part of it is a command, and its hyphens can be copied from the page.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     let text = text.replace('\'', "\\(aq").replace('`', "\\(ga");

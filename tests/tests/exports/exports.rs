@@ -150,7 +150,8 @@ fn perfetto_decodes_by_the_published_schema_and_has_every_event() {
     assert!(seen == read, "they differ");
 }
 
-/// Returns the data of a user event in the best of its forms; nothing for other events.
+/// Returns the data of a user event, as text where it is text, else in hexadecimal; `None` where it
+/// is empty, and for other events.
 fn user_data(data: &Value) -> Option<String> {
     let form = data.get("text").or_else(|| data.get("hex"));
     form.and_then(Value::as_str)
@@ -184,7 +185,8 @@ fn perfetto_has_the_switches_of_the_cpus() {
         .map(|event| {
             let is_out = text(event, "type") == "linux_trace_switch_out";
             let pair = if is_out { (7, 901) } else { (901, 7) };
-            // Why the other leaves is not known: it is not said to wait for a CPU.
+            // The log does not say why the other thread leaves: the export must not claim that it
+            // waits for a CPU.
             (integer(event, "ns"), pair, 1)
         })
         .collect();
@@ -255,8 +257,8 @@ fn duckdb_reads_the_same_rows_from_parquet() {
     );
 }
 
-/// Returns the durations of the calls that end in a log, by the lines of JSON and by the rows of
-/// Parquet.
+/// Returns the duration of each event of a log, by the lines of JSON and by the rows of Parquet:
+/// null for an event that ends no call, or a call of which the beginning is unknown.
 fn durations(log: &Log) -> (Vec<Value>, Vec<Value>) {
     let parquet = log.file("out.parquet");
     let path = parquet.to_str().unwrap();
@@ -358,7 +360,8 @@ fn chrome_traces_are_json_with_every_event() {
         .collect();
     assert_eq!(seen.len(), read.len());
     assert!(seen == read, "they differ");
-    // Off the CPU for 2 µs in every millisecond; on it before the first and after the last, too.
+    // The thread is off the CPU for 2 µs in every millisecond. It is on the CPU before the first
+    // switch and after the last one, too.
     let slices: Vec<_> = of_phase("X").map(|slice| ns(slice, "dur")).collect();
     assert_eq!(slices.len() as u64, ROUNDS + 1);
     assert!(

@@ -1,4 +1,4 @@
-//! Exports as Perfetto's own engine sees them: the one of its user interface.
+//! Exports as Perfetto's own engine reads them: the engine of its user interface.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -136,7 +136,7 @@ fn a_wakeup_is_a_flow_from_who_wakes_to_who_gets_the_cpu() {
         [json!({"woke": woke, "ran": ran, "waker": "worker", "woken": "woken"})]
     );
     assert_eq!(PERFETTO.wakers, [json!({"waker": "worker"})]);
-    // There the slices are those of the CPU.
+    // In Chrome's format, the flow joins slices of CPUs, which have the names of threads.
     assert_eq!(
         CHROME.flow_names,
         [json!({"waker": "worker", "woken": "woken"})]
@@ -200,7 +200,7 @@ fn a_thread_that_is_heard_of_after_its_end_is_there_once() {
     let trace = log.export("perfetto", &[]).unwrap();
     let threads = "SELECT pid, tid, thread.name, thread.end_ts FROM thread
         LEFT JOIN process USING (upid) WHERE tid > 0 ORDER BY tid, utid";
-    // Not those that the engine makes of forks.
+    // At these times alone: the engine makes wake-ups of forks too.
     let at = [made_ends::LAST_OF_CC1_NS, 15_000].map(|ns| START_NS + ns);
     let wakers = format!(
         "SELECT w.name AS waker, t.name AS woken FROM thread_state s
@@ -208,7 +208,7 @@ fn a_thread_that_is_heard_of_after_its_end_is_there_once() {
         WHERE ts IN ({}, {}) ORDER BY ts",
         at[0], at[1]
     );
-    // Below 100 are those of real-time threads.
+    // Priorities below 100 are those of real-time threads.
     let others = "SELECT (SELECT count(*) FROM sched WHERE priority < 100) AS real_time,
         (SELECT group_concat(name) FROM (SELECT name FROM process WHERE pid > 0 ORDER BY pid, upid))
         AS processes";
@@ -282,7 +282,7 @@ fn samples_and_slices_have_their_stacks_with_names_files_and_build_identifiers()
     let expected: BTreeMap<u64, Vec<String>> =
         made_stacks::SAMPLES.into_iter().map(named).collect();
     assert_eq!(stacks(&samples), expected);
-    // Those of slices are lists.
+    // The stack of a slice is a list of names, which the script reads.
     let (at, functions) = made_stacks::CALL;
     let of_events = tools::python(&["perfetto_trace.py", "stacks"], &trace).unwrap();
     let call = json!({"name": "read", "at": START_NS + at, "functions": functions});
@@ -358,7 +358,7 @@ all = [threading.Thread(target=work) for _ in range(8)]
             .unwrap()
             .try_into()
             .unwrap();
-        // What the kernel did not tell of, the engine is told of.
+        // Where events were lost, the trace tells the engine so.
         let lost = info["lost"].as_object().unwrap().values();
         let has_lost = lost.map(|count| count.as_u64().unwrap()).sum::<u64>() > 0;
         faults.retain(|fault| !has_lost || fault["name"] != "ftrace_cpu_has_data_loss");

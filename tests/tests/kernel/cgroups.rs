@@ -1,4 +1,5 @@
-//! Moves between control groups, against what the test itself did and the kernel's own tracer.
+//! Moves between control groups, compared with those that the test makes and with those that the
+//! kernel's own tracer reports.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -21,7 +22,7 @@ fn put(group: &Path, what: &str, id: i64) -> anyhow::Result<()> {
     fs::write(&file, id.to_string()).with_context(|| file.display().to_string())
 }
 
-/// Starts a program that waits, with a thread. Returns also its pid and the thread's tid.
+/// Starts a program that waits, and has a second thread. Returns it, its pid and that thread's tid.
 fn start(folder: &Path) -> anyhow::Result<(Target, i64, i64)> {
     let program = dist::compile("wakers", folder)?;
     let (target, said) = Target::start(Command::new(program).arg("1"))?;

@@ -1,4 +1,5 @@
-//! Programs whose file descriptors are not as a tracer would like them.
+//! Programs without a free file descriptor, without that of their trace area, or without a file for
+//! it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,14 +13,14 @@ use tests::tracer::{Trace, Tracer};
 /// Number of events that a program emits.
 const EVENTS: usize = 1000;
 
-/// A program of a user without rights.
+/// Starts the program, of this kind, as a user without rights.
 fn start(stage: &std::path::Path, kind: &str) -> Target {
     let mut command = as_user(VICTIM, stage, "descriptors");
     command.args([kind, &EVENTS.to_string()]);
     Target::start(&mut command).unwrap().0
 }
 
-/// A tracer that is attached to these, as the user of those or as root.
+/// Returns the command of a tracer that attaches to these targets: as their user, or as root.
 fn attach(stage: &std::path::Path, user: u32, targets: &[&Target]) -> Command {
     let mut command = match user {
         0 => Command::new(stage.join("dist/bin/tracer-user")),
@@ -30,7 +31,7 @@ fn attach(stage: &std::path::Path, user: u32, targets: &[&Target]) -> Command {
     command
 }
 
-/// Lets a process emit, and ends the trace, which has all of its events.
+/// Lets a process emit, ends the trace, and checks that the trace has all events of the process.
 fn all_events_of(target: &mut Target, mut tracer: Tracer) -> Trace {
     let own = target.pid();
     let is_own = |event: &tests::event::Event| event.pid == own;
@@ -73,7 +74,7 @@ fn an_area_that_its_program_has_closed_is_reported_to_who_cannot_see_it() {
         return;
     }
     let stage = stage(&["descriptors"]).unwrap();
-    // Who has the capability sees it.
+    // A tracer of root has the capability, and sees the area.
     let mut closed = start(stage.path(), "closed");
     let tracer = Tracer::start_command(&mut attach(stage.path(), 0, &[&closed])).unwrap();
     all_events_of(&mut closed, tracer);
@@ -84,12 +85,12 @@ fn an_area_that_its_program_has_closed_is_reported_to_who_cannot_see_it() {
     let alone = alone.args(["--duration", "1s"]).output().unwrap();
     let errors = String::from_utf8_lossy(&alone.stderr);
     assert_eq!(alone.status.code(), Some(2), "{errors}");
-    // What, why, and what to do.
+    // The message says what has happened, why, and what the user can do.
     for part in [REPORTED, "CAP_CHECKPOINT_RESTORE", "run with sudo"] {
         assert!(errors.contains(part), "{errors}");
     }
 
-    // Another one is traced all the same.
+    // The tracer still traces another process.
     let mut other = start(stage.path(), "full");
     let both = &mut attach(stage.path(), VICTIM, &[&closed, &other]);
     let trace = all_events_of(&mut other, Tracer::start_command(both).unwrap());
@@ -113,7 +114,7 @@ fn a_program_whose_area_cannot_be_opened_is_reported() {
     command.env("LD_LIBRARY_PATH", stage.path().join("dist/lib"));
     let (target, _) = Target::start(&mut command).unwrap();
     let mut other = start(stage.path(), "full");
-    // It is reported, and another one is traced all the same.
+    // The tracer reports this process, and still traces the other one.
     let both = &mut attach(stage.path(), 0, &[&target, &other]);
     let trace = all_events_of(&mut other, Tracer::start_command(both).unwrap());
     let reported = format!(

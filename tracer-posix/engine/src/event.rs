@@ -46,9 +46,9 @@ pub mod stop {
     pub const AUTOMATIC: i32 = 1;
 }
 
-/// Name that an event has instead of that of a process which its reader may not see. Pid and thread
-/// are 0 then, as of the idle task, whose name is another one. Written by the agent, read by all
-/// that show events.
+/// Name that an event has in the place of a process that its reader may not see. The pid and the
+/// tid are 0 then, as for the idle task, which has another name. The agent writes this name, and
+/// what shows events recognises it.
 #[doc(hidden)]
 pub const ANOTHER_PROCESS: [u8; COMM_BYTES] = *b"another process\0";
 
@@ -58,7 +58,7 @@ pub const ANOTHER_PROCESS: [u8; COMM_BYTES] = *b"another process\0";
 pub struct EventHeader {
     /// When it was generated.
     pub time: MonotonicNs,
-    /// Its type, by the stream's identifier.
+    /// Identifier of its type, in the stream.
     #[cfg_attr(feature = "serde", serde(with = "id_as_integer"))]
     pub event_type: EventTypeId,
     /// Process it concerns; 0 for none.
@@ -145,7 +145,7 @@ impl PartialEq<&str> for EventName {
     }
 }
 
-/// As text: what is no UTF-8 as the character for that.
+/// Shows the name as text, with the replacement character for bytes that are no UTF-8.
 impl fmt::Display for EventName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&String::from_utf8_lossy(self.as_bytes()))
@@ -163,7 +163,7 @@ impl fmt::Debug for EventName {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct OwnedEvent {
-    /// Everything that is neither here nor its data.
+    /// Everything of the event that the other fields do not have.
     pub header: EventHeader,
     /// When it was generated (`posix_timestamp`).
     pub realtime: RealtimeNs,
@@ -238,10 +238,10 @@ impl KnownNames {
     }
 }
 
-/// Types that there may be, by far.
+/// Bound of the identifiers whose names are kept: there are far fewer types.
 const MOST_KNOWN: usize = 1 << 20;
 
-/// The identifier of a type as what it is made of.
+/// Serialization of a type's identifier as a plain integer.
 #[cfg(feature = "serde")]
 mod id_as_integer {
     use serde::{Deserialize as _, Deserializer, Serializer};
@@ -256,7 +256,8 @@ mod id_as_integer {
     }
 }
 
-/// Where people read it, the name is text; what is no UTF-8 of it is lost there.
+/// Serializes the name as text in formats for people, where bytes that are no UTF-8 are lost; as
+/// bytes in all others.
 #[cfg(feature = "serde")]
 impl serde::Serialize for EventName {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -3,17 +3,18 @@
 use std::fmt;
 use std::io;
 
-/// The bytes that a log is read from: a file, or memory of the caller's. They may grow, shrink or
+/// The bytes that a log is read from: a file, or memory of the caller. They may grow, shrink or
 /// change between two calls.
 pub trait LogBytes: fmt::Debug {
     /// Returns how many bytes there are now.
     ///
     /// # Errors
     ///
-    /// It is not known.
+    /// The number is not known.
     fn length(&self) -> io::Result<u64>;
 
-    /// Reads from `offset` on into `buffer`, as much as comes at once: 0 at the end only.
+    /// Reads bytes from `offset` on into `buffer`. Returns how many: there may be fewer than fit,
+    /// but 0 only at the end.
     ///
     /// # Errors
     ///

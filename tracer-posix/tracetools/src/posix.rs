@@ -1,7 +1,7 @@
 //! The functions of `trace.h` that this library calls.
 //!
-//! They are those of the shared library, which the program may use too: so a process has one trace
-//! area. Unit tests have others in their place, which keep what was emitted.
+//! They are functions of the shared library, which the program may use too: so a process has one
+//! trace area. Unit tests replace them by functions that keep the emitted events.
 
 use std::ffi::CStr;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +22,7 @@ mod real {
     pub fn enabled() -> Option<&'static AtomicU32> {
         // SAFETY: the library sets the pointer before any program runs, and never changes it.
         let word = unsafe { __linux_trace_enabled };
-        // SAFETY: it leads to a word that is there for as long as the process.
+        // SAFETY: the pointer leads to a word that stays as long as the process lives.
         unsafe { word.as_ref() }
     }
 }
@@ -32,7 +32,7 @@ use real as called;
 #[cfg(test)]
 use tests as called;
 
-/// Tells whether any stream traces this process, or where that is not known yet.
+/// Tells whether any stream traces this process; `true` also while that is not known yet.
 #[inline(always)]
 #[must_use]
 pub fn is_traced() -> bool {
@@ -55,7 +55,8 @@ pub fn open(name: &CStr) -> Option<u32> {
     (error == 0).then_some(id)
 }
 
-/// Functions in the place of the library's in unit tests: all of a thread's own.
+/// Functions that unit tests call instead of the library's. Each thread has its own events; names
+/// are those of all threads.
 #[cfg(test)]
 pub(crate) mod tests {
     use std::cell::RefCell;

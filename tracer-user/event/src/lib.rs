@@ -1,17 +1,18 @@
-//! Events as `tracer-user` sees them, wherever they are from and whatever is made of them.
+//! Events as all parts of `tracer-user` see them, from a running trace or from a log.
 //!
-//! - [`event_view`] is an event with what is known of it, and [`consumer`] the seam between its two
-//!   producers (a running trace, the walk through a log) and all that takes events; between them
-//!   are a [`gap`] where some are missing, and the [`summary`] at the end;
-//! - [`counts`] are those that the kernel keeps where nothing is recorded;
+//! - [`event_view`] is an event with its type, thread, date and stack;
+//! - [`consumer`] is the seam between the two producers of events (a running trace, the walk
+//!   through a log) and their consumers. A consumer also gets a [`gap`] where events are missing,
+//!   and the [`summary`] at the end;
+//! - [`counts`] are what the kernel counts where it records no events;
 //! - [`fields`], [`probe`] and [`self_describing`] are the values in an event;
 //! - [`words`], [`kernel_words`], [`value_names`], [`task_state`] and [`recorded`] are the same
 //!   values as people read them, and [`document`] is the frame of JSON;
-//! - [`thread_contexts`] is the request for which each thread works;
+//! - [`thread_contexts`] are the trace and the span of OpenTelemetry for which each thread works;
 //! - [`robots`] is what the events of robots say of nodes and callbacks;
 //! - [`selection`] chooses types of events, and [`predicate`] events by their content.
 
-// Whatever comes from outside is no reason to end the program.
+// Data from outside must not end the program.
 #![cfg_attr(
     not(test),
     deny(

@@ -11,7 +11,7 @@ use tracer_syscalls::names::Table;
 pub fn task_state(bits: u32, is_preempted: bool) -> (&'static str, &'static str) {
     const UNINTERRUPTIBLE: u32 = 0x2;
     const NO_LOAD: u32 = 0x400;
-    // The lowest of the bits that are set decides, but for idle, which is made of two.
+    // The lowest bit that is set decides, except for idle, which has two bits.
     const STATES: [(u32, &str, &str); 10] = [
         (0x1, "S", "sleeping"),
         (UNINTERRUPTIBLE, "D", "uninterruptible"),
@@ -42,10 +42,10 @@ pub fn task_state(bits: u32, is_preempted: bool) -> (&'static str, &'static str)
         })
 }
 
-/// Place in which a blocked thread waits.
+/// Place in which a blocked thread waits, or the reason why a runnable one has to wait for a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsIn {
-    /// Unknown place, or a thread that does not block.
+    /// Unknown place, or a thread that waits in none of these.
     Unknown,
     /// System call, by its index in a table.
     Syscall(Table, i32),
@@ -53,7 +53,7 @@ pub enum WaitsIn {
     Fault,
     /// Exit of the thread.
     Exit,
-    /// Kernel, whose thread it is.
+    /// Kernel: the thread is one of its own.
     Kernel,
     /// Runnable thread whose control group has used up its time.
     GroupQuota,

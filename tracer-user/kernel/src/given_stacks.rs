@@ -1,8 +1,9 @@
-//! Stacks as a service gives them: the functions are found here, by the rights of this process.
+//! Stacks from a service: this process finds their functions, with its own rights.
 //!
-//! The service opens no files of its clients. So it gives addresses, or where functions are found
-//! by unwind data the registers and the memory of the thread; and what the kernel has reported of
-//! what the process has mapped. What it was not there to hear of is looked up in `/proc`.
+//! The service opens no files of its clients. For each stack it gives the addresses or, where
+//! unwind data is needed to find the functions, the registers and the memory of the thread. It also
+//! gives the mappings that the kernel has reported to it. This process looks up in `/proc` the
+//! mappings that the kernel did not report to the service.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{REGISTERS, StackData, stack_ends};
@@ -36,11 +37,13 @@ impl GivenStacks {
         }
     }
 
-    /// Pushes an event that the service gives; before a stack, what its process has mapped.
+    /// Pushes an event from the service. A mapping waits: it is pushed right before the next stack
+    /// of its process that has functions of the program.
     pub fn push(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
         match header.event_type {
             EventTypeId::MAPPING => {
-                // A child has what its parent had, which was told of the parent.
+                // For a child, the service repeats the mappings that the child has inherited: those
+                // that are known of the parent change nothing.
                 if let Some(mapping) = Mapping::parse(data) {
                     let report = MappingReport::Mapped(header.pid, mapping);
                     self.code.report(header.time.0, report);
@@ -89,8 +92,8 @@ impl GivenStacks {
         batch.push(*header, data);
     }
 
-    /// Returns the data of a stack whose functions are found by what was copied, as an event of a
-    /// stream has it.
+    /// Finds the functions of a stack from the registers and the memory that were copied. Returns
+    /// the data of the stack, as an event of a stream has it.
     fn unwound(&mut self, of: ProcessTime, taken: &RecordedStack<'_>, untrusted: &[u8]) -> Vec<u8> {
         let kernel: Vec<u64> = taken.kernel().collect();
         let copied = untrusted.get(size_of::<StackData>() + kernel.as_bytes().len()..);

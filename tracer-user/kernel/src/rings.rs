@@ -1,9 +1,9 @@
 //! The rings: one for every few CPUs.
 //!
-//! One ring takes one record at a time from all its writers; with several, CPUs do not wait for
-//! each other. Each ring has its records in order of time, but for a few that were reserved at the
-//! same moment; together they are read up to where all writers were when the reader looked at the
-//! clock, so that the watermark is as exact as that of one ring.
+//! A ring takes one record at a time from all of its writers: CPUs with different rings do not wait
+//! for each other. The records of a ring are in order of time, except for a few that were reserved
+//! at the same moment. The reader looks at the clock, then at the ends of all rings, and reads each
+//! ring up to its end. So the watermark is as exact as that of a single ring.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -45,7 +45,7 @@ impl Rings {
             rings_of_programs
                 .set(index, &records, 0)
                 .map_err(map_error)?;
-            // Without the loader's own end, which maps the bytes twice.
+            // The loader's own reader of the ring is dropped: it maps the bytes twice.
             let map = records.as_fd().try_clone_to_owned();
             let map = map.map_err(|source| LoadError::MapCall {
                 call: "fcntl",
@@ -89,7 +89,8 @@ impl Rings {
         is_whole
     }
 
-    /// Returns a descriptor that becomes readable when one of the rings does.
+    /// Returns a descriptor that becomes readable when one of the rings does. A program that writes
+    /// to the ring of a single CPU wakes the reader by one of the others.
     pub fn any_readable(&self) -> io::Result<OwnedFd> {
         // SAFETY: the call takes no pointer.
         let any = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };

@@ -6,20 +6,21 @@ use tracer_common::kernel::{ExecData, PID_LIMIT, SwitchInData, SwitchOutData, ot
 use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes;
 
-/// The threads that were seen to switch, a bit each: half a megabyte, of which only what is used
-/// takes memory.
+/// Set of the threads that have switched, with a bit for each tid: half a megabyte, of which only
+/// the pages that are used take memory.
 ///
-/// The first switch away of a thread may be one without a switch to it: it had its CPU when the
-/// trace began. At any later one without, the kernel did not report it.
+/// A thread's first switch away may come without a switch to the thread before it: the thread had
+/// its CPU when the trace began. Where a later switch away comes without one, the kernel did not
+/// report the switch to the thread.
 #[derive(Default)]
 pub struct Switches(Vec<u64>);
 
 impl Switches {
-    /// Looks at an event. Returns whether a switch to its thread is missing before it, or a
-    /// wake-up, as the kernel's program has noted.
+    /// Looks at an event. Returns whether the switch to its thread is missing before it, or a
+    /// wake-up of the thread, which the eBPF program has noted in the data.
     pub fn misses_one(&mut self, header: &EventHeader, data: &[u8]) -> bool {
         if header.event_type == EventTypeId::EXEC {
-            // It got its CPU under another tid, which the kernel's program has noted.
+            // The thread got its CPU under its old tid, and the eBPF program noted that tid.
             if ExecData::old_tid_of(data).is_some_and(|old| old != header.tid) {
                 self.forget(header.tid);
             }
@@ -34,14 +35,14 @@ impl Switches {
             return SwitchInData::read_from_bytes(data)
                 .is_ok_and(|data| data.others == others::NOT_WOKEN);
         }
-        // Nearly always it is known for how long the thread ran.
+        // 0: the eBPF program did not see the switch to the thread.
         was_seen && SwitchOutData::read_from_bytes(data).is_ok_and(|data| data.ran_ns == 0)
     }
 
     /// Notes the thread. Returns whether it was noted before.
     fn see(&mut self, tid: i32) -> bool {
         if self.0.is_empty() {
-            // Zeroed pages, which are the kernel's until they are written.
+            // The kernel provides zeroed pages, and only when they are first written.
             self.0 = vec![0; usize::try_from(PID_LIMIT / u64::BITS).unwrap_or(0)];
         }
         let Some((word, bit)) = self.bit(tid) else {
@@ -156,7 +157,7 @@ mod tests {
         assert!(!leaves(&mut switches, i32::MAX, 0));
     }
 
-    /// Sleep of the running thread, as it was recorded.
+    /// Naps of the running thread, as they were recorded.
     #[derive(Debug, Default)]
     struct Naps {
         /// How often it got a CPU.
@@ -226,7 +227,7 @@ mod tests {
         let own = usize::try_from(std::process::id()).unwrap();
         all_traced.set(own, traced::TRACED).unwrap();
 
-        // The machine's own kernel misses some, on a virtual machine.
+        // On a virtual machine, the kernel leaves some of them unreported by itself.
         let most = |count: usize| count > NAPS * 3 / 4;
         let naps = nap(&mut maps.rings);
         assert!(
@@ -234,14 +235,14 @@ mod tests {
             "{naps:?}"
         );
 
-        // Neither where they are not recorded, nor where a thread slept from then on until now.
+        // No wake-up counts as missing while wake-ups are not recorded.
         maps.wanted
             .set_types(bits & !wanted::bit(EventTypeId::WAKEUP));
         let naps = nap(&mut maps.rings);
         assert!(most(naps.comes) && naps.unwoken == 0, "{naps:?}");
         maps.wanted.set_types(bits);
 
-        // Who asked for an earlier one has not asked for this one.
+        // The waker of an earlier wake-up is not taken for the waker of this one.
         assert!(most(nap(&mut maps.rings).by_timers));
         unload(&mut ebpf, ["sched_waking", "sched_waking_raw"]);
         let naps = nap(&mut maps.rings);

@@ -12,15 +12,16 @@ use tracer_syscalls::choice::SyscallSet;
 /// Conditions on events, as typed.
 #[derive(Debug, Default, clap::Args)]
 pub struct PredicateArgs {
-    /// Of system calls only those that return an error; where none are chosen, of all. Other events
-    /// are not affected
+    /// Of system calls, only those that return an error: of the chosen ones, or of all where none
+    /// are chosen. Other events are not affected
     #[arg(long)]
     failed: bool,
     /// Only events of which this is true, in the Common Expression Language: 'ret < 0 && comm ==
     /// "nginx"'. Names are type, syscall, pid, tid, comm, cpu, time, what JSON shows of an event
     /// (filename, child_pid, error), and duration of a system call, as in duration >
-    /// duration("5ms"). What is not known of an event makes it false; has(error) asks. A call's
-    /// entry and exit know the same. What it names is recorded, unless --events says what is
+    /// duration("5ms"). A condition on a name that an event does not have is false; has(error)
+    /// tells whether it has one. A call's entry has the names of its exit too, and the exit those
+    /// of the entry. What the expression names is recorded, unless --events chooses the events
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
 }
@@ -42,8 +43,8 @@ impl PredicateArgs {
     }
 }
 
-/// Refuses a predicate that makes entries wait for exits where events have to come in order of
-/// time.
+/// Refuses a predicate that can judge a system call only at its exit, where there is a log: the
+/// entry would wait for the exit, and a log takes events in order of time.
 pub fn refuse_waiting(predicate: &Predicate, has_log: bool) -> anyhow::Result<()> {
     let Some(what) = predicate.needs_exit().filter(|_| has_log) else {
         return Ok(());
@@ -54,8 +55,9 @@ pub fn refuse_waiting(predicate: &Predicate, has_log: bool) -> anyhow::Result<()
     )
 }
 
-/// Removes the types and system calls that cannot match, so that they are not recorded; `needed`
-/// are the types that --when has to see.
+/// Removes the types and system calls that cannot match, so that the tracer does not record them.
+/// Refuses a predicate that matches no event that is traced, or that removes one of `needed`: the
+/// types that --when has to see.
 pub fn narrow(
     predicate: &Predicate,
     selection: Selection,

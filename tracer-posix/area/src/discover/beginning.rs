@@ -1,9 +1,10 @@
 //! Waiting for the area of a process that has just been started.
 //!
-//! Who starts a program and traces it at once may be quicker than its start: between the exec and
-//! the library's first instruction the process has no area, and for a moment it still has the
-//! descriptors that the exec is about to close, that of its parent's area among them. An area is
-//! looked for again until such a process has one mapped, or has evidently begun without one.
+//! A controller that starts a program and traces it at once may look before the program has its
+//! area. Between the exec and the library's first instruction the process has no area, and for a
+//! moment it still has the descriptors that the exec is about to close, among them that of its
+//! parent's area. So the controller looks for the area again, until the process has mapped one, or
+//! has evidently begun without one.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -26,12 +27,14 @@ const AGAIN: Duration = Duration::from_micros(500);
 const MOST_RUN_NS: u64 = 50_000_000;
 
 /// Looks in a row that find a process asleep, after which it is no longer at its beginning: the
-/// loader waits for the disk at most, which is another state.
+/// loader does not sleep. It waits at most for the disk, which is another state.
 const ASLEEP: u32 = 3;
 
-/// Waits where process `pid` is at its beginning, until it has an area: for a second at most, for
-/// 50 ms of its time on the CPU, until it sleeps. What it has is found by the caller: here and
-/// there at a time would take more stack than some threads have.
+/// Waits until process `pid` has an area, where the process is at its beginning. It waits for a
+/// second at most, and no longer than the process takes to run for 50 ms or to fall asleep.
+///
+/// The caller finds the area itself after this call: two searches at a time would take more stack
+/// than some threads have.
 #[inline(never)]
 pub(crate) fn wait(pid: i32) {
     if !is_young(pid) {
@@ -51,7 +54,7 @@ pub(crate) fn wait(pid: i32) {
     }
 }
 
-/// Tells whether a process has an area that is its own, or is known to be none that has one.
+/// Tells whether waiting ends: the process has mapped its area, or looking for one fails.
 #[inline(never)]
 fn has_its_own(pid: i32) -> bool {
     match Area::find(pid) {
@@ -92,7 +95,7 @@ enum State {
     /// It runs, or waits for a CPU or the disk, and has not run for long.
     Begins,
     Sleeps,
-    /// It has run for long, is stopped, or has ended.
+    /// It has run for long, is stopped, or has ended, or the kernel does not say.
     Other,
 }
 
@@ -117,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns how long the area of a command was waited for; it has none.
+    /// Returns how long [`wait`] takes for a command that never has an area.
     fn waits_for(command: &mut Command) -> Duration {
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let begin = Instant::now();

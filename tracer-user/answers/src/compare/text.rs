@@ -8,19 +8,19 @@ use super::subject::{CallDifference, CauseDifference, Difference};
 use super::{Comparison, Run};
 use crate::queries::words::duration;
 
-/// Causes of a subject that are listed.
+/// Most causes, details of a cause, locks, or stacks that are listed.
 const CAUSES: usize = 3;
 
-/// Subjects that are listed.
+/// Most subjects that are listed.
 const SUBJECTS: usize = 8;
 
-/// A cause counts from this part of the difference on, in hundredths.
+/// Least part of a difference, in hundredths, for which a cause counts.
 const COUNTS_FROM: u64 = 5;
 
 /// Time from which a difference of a lock, or of a stack, is worth a line.
 const LEAST_NS: u64 = 1_000_000;
 
-/// Frames of a stack beyond which some are left out.
+/// Parts of a stack, its thread and its frames, beyond which the outer frames are left out.
 const FRAMES: usize = 5;
 
 /// Renders a comparison.
@@ -108,7 +108,7 @@ pub fn total(difference: &Difference) -> u64 {
     a.mean().abs_diff(b.mean())
 }
 
-/// Returns the causes that explain a difference, if there is one that counts.
+/// Returns the causes that explain a difference; none where the difference does not count.
 fn counting_causes(difference: &Difference) -> impl Iterator<Item = &CauseDifference> {
     let [a, b] = &difference.sides;
     let (total, is_longer) = (total(difference), b.mean() > a.mean());
@@ -134,7 +134,7 @@ fn verdict(verdict: Change, before: u64, after: u64) -> String {
     }
 }
 
-/// Returns how many times as much the second is, with two digits behind the point.
+/// Returns the second number as a multiple of the first, with two decimals.
 fn ratio(one: u64, other: u64) -> String {
     let hundredths = u128::from(other) * 100 / u128::from(one.max(1));
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
@@ -221,7 +221,7 @@ fn push_cause(out: &mut String, nth: usize, cause: &CauseDifference, total: u64)
     }
 }
 
-/// Tells whether two times differ by as much as is worth a line: a tenth, and a millisecond.
+/// Tells whether two times differ enough for a line: by a tenth, and by a millisecond.
 fn differs([before, after]: [u64; 2]) -> bool {
     let by = before.abs_diff(after);
     by >= LEAST_NS && by >= before.max(after) / 10

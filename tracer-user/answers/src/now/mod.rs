@@ -1,7 +1,7 @@
 //! This moment: what threads wait for, who has it, and circles of such waits.
 //!
-//! Nothing is traced for that: it is read in `/proc`, and in the memory of programs where a layout
-//! is known. What is read twice and differs, or does not fit, is *unknown*.
+//! This takes no tracing: the facts are read from `/proc`, and from the memory of programs where a
+//! layout is known. A fact that differs between two reads, or that does not fit, is *unknown*.
 //!
 //! - `threads` has what the kernel says of threads, `table` all processes, `descriptors` and
 //!   `sockets` what descriptors are and who else has them, `file_locks` the locks of files,
@@ -10,7 +10,7 @@
 //! - `contexts` finds the trace and the span that a thread works for;
 //! - `asking` asks the kernel without waiting for long;
 //! - `places` finds functions and variables;
-//! - `look` puts these together to what a thread waits for (`waits`);
+//! - `look` finds from all of this what each thread waits for (`waits`);
 //! - `circles` finds deadlocks, and `text` and `json` show the answer.
 
 mod asking;
@@ -41,10 +41,12 @@ pub use json::json;
 pub use text::text;
 pub use threads::ThreadId;
 
-/// Processes that are looked at though they were not asked for: they have what those wait for.
+/// Greatest number of processes that are looked at without being asked for, as they have what
+/// others wait for.
 const MOST_OTHERS: usize = 64;
 
-/// Times that circles are looked for, where some were not there any more at a second look.
+/// Greatest number of searches for circles: another one follows where a second look no longer finds
+/// one of them.
 const TRIES: usize = 3;
 
 /// A look at some processes.
@@ -58,7 +60,7 @@ pub struct WaitSnapshot {
     whole: BTreeSet<i32>,
     /// Circles, each from its lowest thread on.
     deadlocks: Vec<Vec<ThreadId>>,
-    /// Threads behind those.
+    /// Number of threads outside of the circles that wait for those in vain.
     behind: usize,
     missing: Missing,
 }
@@ -70,13 +72,14 @@ struct Missing {
     refused: Vec<i32>,
     /// Processes that keep the kernel from answering.
     held: Vec<i32>,
-    /// Processes and threads for which there was no time, or too many.
+    /// Number of processes for which there was no time.
     processes: usize,
+    /// Number of threads for which there was no time, or of which a process has too many.
     threads: usize,
 }
 
 impl WaitSnapshot {
-    /// Looks at the threads of these processes, and of those that have what they wait for.
+    /// Looks at the threads of these processes, and of the processes that have what these wait for.
     #[must_use]
     pub fn look(pids: &[i32]) -> Self {
         let mut moment = Self::once(pids);
@@ -137,12 +140,12 @@ impl WaitSnapshot {
         moment
     }
 
-    /// Looks at a process. Returns those who have what its threads wait for.
+    /// Looks at a process. Returns the threads and processes that have what its threads wait for.
     fn look_at(&mut self, look: &mut WaitLook, pid: i32) -> Vec<WaitHolder> {
         let Some(process) = look.process(pid) else {
             return Vec::new();
         };
-        // Of many, those of the kernel that have nothing to do tell nothing.
+        // Among several processes, one of the kernel that has nothing to do tells nothing.
         if process.is_kernel && self.asked.len() > 1 {
             let mut threads = process.threads.values();
             if threads.all(|thread| matches!(thread.state, b'I' | b'S')) {
@@ -176,8 +179,9 @@ impl WaitSnapshot {
         holders.into_iter().collect()
     }
 
-    /// Looks once more at the threads of circles: one that none of them has left since was there,
-    /// with all of its waits, as the first look ended. Returns whether all circles are.
+    /// Looks once more at the threads of the circles. Returns whether none of them has run since,
+    /// and all wait for the same holders: then each circle was there, with all of its waits at
+    /// once, when the first look ended.
     fn confirm(&self) -> bool {
         let mut look = WaitLook::new();
         self.deadlocks.iter().flatten().all(|thread| {

@@ -1,11 +1,12 @@
 //! Finds the functions of a thread from its registers and the copied part of its stack.
 //!
-//! Programs of distributions have no frame pointers. The file of a function gives the way to its
-//! caller, for exceptions (`.eh_frame`): `frame_info` reads that, with gimli. Where the file does
-//! not give it, or the memory was not copied, the stack ends, with the reason: nothing is guessed.
+//! Many distributions build programs without frame pointers. The file that has a function says, for
+//! exceptions, how to find its caller (`.eh_frame`); `frame_info` reads that, with gimli. Where the
+//! file does not say it, or the memory was not copied, the stack ends, with the reason: nothing is
+//! guessed.
 //!
-//! An existing unwinder was not used: it takes frame pointers where it knows nothing better, and
-//! evaluates what files say to compute without an end.
+//! No existing unwinder is used: it would fall back to frame pointers, and would evaluate the
+//! expressions in files without a limit.
 
 mod frame_info;
 mod registers;
@@ -60,7 +61,7 @@ pub struct UnwoundStack {
     pub addresses: Vec<u64>,
     /// Reason why they end there: see [`stack_ends`].
     pub ends: u32,
-    /// The last one is in no mapping that is known.
+    /// Whether the last address is in no known mapping.
     pub is_unmapped: bool,
 }
 
@@ -76,8 +77,8 @@ pub struct Unwinder {
     rules: HashMap<(u32, u64), Option<Arc<UnwindRule>>>,
     context: UnwindContext<usize>,
     build_ids: BuildIds,
-    /// Number of times that everything was forgotten: an index that a mapping has from before no
-    /// longer counts.
+    /// Number of times that everything was forgotten: an index that a mapping got before the last
+    /// time is no longer valid.
     generation: u32,
 }
 
@@ -92,7 +93,7 @@ impl Unwinder {
     ) -> UnwoundStack {
         match Registers::from_kernel(copied.registers) {
             Ok(registers) => self.walk(of, space, registers, copied.memory, most),
-            // Its file would say, in another form.
+            // A program of 32 bits: its file has the rules in another form.
             Err(ip) => UnwoundStack {
                 addresses: vec![ip],
                 ends: stack_ends::CODE,
@@ -132,7 +133,8 @@ impl Unwinder {
             start: registers.stack(),
             bytes: memory,
         });
-        // Where it goes on, and not behind a call.
+        // The first address is where the thread continues. That of a caller is behind a call,
+        // unless the caller was interrupted.
         let mut is_exact = true;
         loop {
             found.addresses.push(registers.ip);
@@ -144,8 +146,9 @@ impl Unwinder {
             let halt = match caller {
                 Ok(caller) => {
                     let is_further = caller.registers.stack() > registers.stack();
-                    // Only where nothing was called yet is a return still in a register; a signal
-                    // handler may have another stack.
+                    // A caller's stack pointer is further out, but for two cases: a function that
+                    // has called nothing may have its return in a register, and a signal handler
+                    // may have another stack.
                     if is_further || is_exact || caller.was_interrupted {
                         is_exact = caller.was_interrupted;
                         registers = caller.registers;
@@ -177,7 +180,7 @@ impl Unwinder {
         source: &UnwindSource<'_>,
         is_exact: bool,
     ) -> Result<frame_info::Caller, Stop> {
-        // A function may end with a call.
+        // A function may end with a call: the address behind that is in another function.
         let address = registers.ip.wrapping_sub(u64::from(!is_exact));
         let mapped = space.find_mut(address, of.at).ok_or(Stop::Unmapped)?;
         let offset = (address - mapped.mapping.start).checked_add(mapped.mapping.file_offset);
@@ -235,7 +238,7 @@ impl Unwinder {
         };
         let info = data.map(FrameInfo::new);
         let bytes = info.as_ref().map_or(0, FrameInfo::bytes);
-        // Those without an identifier are in `infos` alone.
+        // Files without a build identifier are in `infos` alone.
         let files = self.files.len().max(self.infos.len());
         if self.bytes + bytes > MOST_BYTES || files >= MOST_FILES {
             self.forget();
@@ -245,7 +248,7 @@ impl Unwinder {
             self.infos.push(info);
             u32::try_from(self.infos.len() - 1).ok()
         });
-        // Without an identifier, another file may have the name by now.
+        // Without a build identifier, another file may have the path by now.
         if !mapping.build_id.is_empty() || !mapping.path.starts_with(b"/") {
             self.files.insert(key, index);
         }
@@ -269,9 +272,8 @@ enum Stop {
     Halt(Halt),
 }
 
-/// The code that a process has mapped, by address and time. For each mapping the index of its file
-/// among the [`Unwinder`]'s is kept, once that was looked up, with the generation
-/// in which it was.
+/// The code that a process has mapped, by address and time. Once the [`Unwinder`] has looked up the
+/// file of a mapping, the mapping keeps the index of the file, and the generation of the look-up.
 pub type Space = TimedMappings<Option<(u32, Option<u32>)>>;
 
 #[cfg(test)]
@@ -361,7 +363,7 @@ mod tests {
         assert_eq!(of.ends, stack_ends::MEMORY);
         let of = found(&file, &registers(at("inner")), &[]);
         assert_eq!((of.addresses.len(), of.ends), (1, stack_ends::MEMORY));
-        // A return into nothing that is known, and none.
+        // A return to an address in no mapping, and no return.
         let of = found(&file, &registers(at("inner")), &words(&[5]));
         assert_eq!((of.addresses.len(), of.ends), (2, stack_ends::CODE));
         assert!(of.is_unmapped);
@@ -385,7 +387,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn an_expression_without_an_end_is_given_up() {
-        // The frame is what this computes: a jump to itself.
+        // An expression computes the frame, and only jumps to itself.
         let source = ".globl main\n.type main,%function\nmain:\n.cfi_startproc\n\
                       .cfi_escape 0x0f,0x03,0x2f,0xfd,0xff\nnop\nret\n.cfi_endproc\n\
                       .size main,.-main\n.section .note.GNU-stack,\"\",%progbits\n";
@@ -402,7 +404,8 @@ mod tests {
         assert_eq!((of.addresses.len(), of.ends), (1, stack_ends::DAMAGED));
     }
 
-    /// Entries of one byte of code each, without an index, which have a long text in common.
+    /// Builds a file without an index, whose entries are of one byte of code each and have a long
+    /// text in common.
     fn slow_to_read(folder: &Path) -> std::path::PathBuf {
         let common = 16_u32 << 20;
         let mut frames: Vec<u8> = Vec::new();
@@ -446,7 +449,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_stack_has_so_many_expressions_and_no_more() {
-        // Each frame is 8 bytes further out, which is computed.
+        // Each frame is 8 bytes further out. Expressions compute it, and three registers.
         let source = ".globl main\n.type main,%function\nmain:\n.cfi_startproc\n\
                       .cfi_escape 0x0f,0x02,0x77,0x08\n.cfi_escape 0x10,0x03,0x02,0x77,0x00\n\
                       .cfi_escape 0x10,0x06,0x02,0x77,0x00\n.cfi_escape 0x10,0x0c,0x02,0x77,0x00\n\
@@ -471,7 +474,7 @@ mod tests {
         let at = START + main.offset;
         let memory: Vec<u8> = (0..4096).flat_map(|_| (at + 1).to_ne_bytes()).collect();
         let of = found(&made, &registers(at), &memory);
-        // Four of each function.
+        // Each function takes four expressions.
         assert_eq!(
             (of.addresses.len(), of.ends),
             (256 / 4 + 1, stack_ends::DAMAGED)

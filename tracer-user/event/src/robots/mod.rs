@@ -1,10 +1,10 @@
 //! Robots: what the events of `libtracetools` say of nodes, topics and callbacks.
 //!
-//! - [`Graph`] learns which callback is of which node and topic;
-//! - [`Callbacks`] is a stage before a consumer, in which the events of callbacks and messages get
-//!   types that are called after them: so whatever knows spans by the names of their types knows
-//!   callbacks;
-//! - [`Nodes`] says behind that stage which node an event is of.
+//! - [`Graph`] learns to which node and topic each callback belongs;
+//! - [`Callbacks`] is a stage before a consumer. It gives the events of callbacks and messages
+//!   types with names of their own. A consumer that finds spans by the names of their types then
+//!   finds callbacks too;
+//! - [`Nodes`] tells, behind that stage, to which node an event belongs.
 
 mod callbacks;
 mod graph;

@@ -44,7 +44,7 @@ pub struct Args {
     /// Leave a kernel whose tests take longer than this together
     #[arg(long, value_name = "SECONDS", default_value = "7200")]
     limit: u64,
-    /// Machines of another kind, with the tests that end there
+    /// Boot machines of this architecture, and run the tests that depend on it
     #[arg(long, value_name = "KIND")]
     arch: Option<Arch>,
     /// Only the tests that this file names, one a line, in its order
@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let cases = selection::chosen(&built, args.filter.as_deref(), args.tests.as_deref())?;
 
-    // Without it one test is left out, which says so.
+    // One test needs rtla: without it, the test is skipped and says so.
     if let Err(error) = apt::fetch_rtla() {
         eprintln!("no rtla: {error:#}");
     }
@@ -122,8 +122,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Kernel, and its outcome or why it could not run.
 type Ended = (&'static str, anyhow::Result<run::Outcome>);
 
-/// Writes the document, and prints the result of each kernel: one that could not run keeps no other
-/// from running.
+/// Writes the document, and prints the result of each kernel, also of those that could not run.
 fn say(outcomes: &[Ended], processors: Processors) -> anyhow::Result<()> {
     results::write()?;
     println!();
@@ -168,10 +167,11 @@ fn chosen(typed: &[String]) -> Vec<(&'static str, Option<Kernel>)> {
     packaged.chain(given).collect()
 }
 
-/// Boots the system whose files are below `root` on this machine, with the kernel of today's
-/// systems. Its changes are in its memory alone. Its console is in `target/vm/NAME.log`.
+/// Boots a virtual machine with the system whose files are below `root` on this machine, and with
+/// the kernel of `NEWEST`. `first` is the first program, with its arguments. The system's changes
+/// stay in its memory, and its console goes to `target/vm/NAME.log`.
 ///
-/// It has to print `vmtest: done` and end by itself, and its kernel must not have a fault.
+/// The system has to print `vmtest: done` and end by itself, and its kernel must not have a fault.
 pub fn boot(name: &str, root: &Path, first: &str, limit: Duration) -> anyhow::Result<()> {
     packages::install_missing(packages::FOR_VIRTUAL_MACHINES)?;
     fs::create_dir_all(workspace::target("vm"))?;
@@ -200,5 +200,5 @@ pub fn boot(name: &str, root: &Path, first: &str, limit: Duration) -> anyhow::Re
     }
 }
 
-/// Kernel that systems of today have.
+/// Kernel that today's systems have: not the newest of `KERNELS`.
 const NEWEST: &str = "6.12";
