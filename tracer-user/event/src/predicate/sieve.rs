@@ -233,10 +233,11 @@ impl Sieve {
     }
 
     fn open(&mut self, tid: i32, call: OpenCall, show: Show<'_>) {
-        if let Some(other) = self.calls.enter(tid, call) {
+        while let Some(other) = self.calls.make_room(tid, &call) {
             self.hurried += u64::from(other.is_chosen.is_none());
             self.give_up(&other, show);
         }
+        self.calls.enter(tid, call);
     }
 
     /// Shows an entry that waits, if it is chosen without an exit.
