@@ -13,10 +13,10 @@
 //! | `discover` | the area of a process: `find`, `belonging`, `reader_windows`; who lives: `alive`, `liveness` | `emit`, `layout`, `system` |
 //! | `read` | the controller: `source`, `deferred`, `slot`; what there is to read: `look`, `slice`, `round`, `newest`, `unread`, `effort`; reading it: `reading`, `chunk_reader`, `chains`, `bounds`, `type_ids`, `bell`; what dead threads have left: `stranded`, `abandoned`; giving memory back: `retire`, `allowance` | all of them |
 //!
-//! Unsafe code is in those that map memory, ask the kernel, or keep what is a thread's own; each
-//! block says why it is sound.
+//! Unsafe code is in the modules that map memory, ask the kernel, or keep what belongs to one
+//! thread; each block says why it is sound.
 
-// Whatever comes from outside is no reason to end the program.
+// Nothing that comes from outside may end the program.
 #![cfg_attr(
     not(test),
     deny(
@@ -28,7 +28,7 @@
         clippy::wildcard_enum_match_arm
     )
 )]
-// The program that records needs a part of it.
+// The recorder needs only a part of this crate.
 #![cfg_attr(
     tracer_recorder,
     allow(
@@ -93,8 +93,9 @@ pub fn define_own_name(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     }
 }
 
-/// Returns a type of user events that is called `name` and is none of the `{TRACE_USER_EVENT_MAX}`
-/// that a process may have: its identifier is good for [`emitter::emit`], and for nothing else.
+/// Returns the identifier of a user event type called `name` that does not count among the
+/// `{TRACE_USER_EVENT_MAX}` types that a process may have. The identifier is good for
+/// [`emitter::emit`], and for nothing else.
 ///
 /// # Errors
 ///
@@ -112,8 +113,8 @@ pub fn own_event_types() -> impl Iterator<Item = (EventTypeId, Vec<u8>)> {
     own_types::all().filter_map(move |(id, number)| Some((id, names::name(parts?, number)?)))
 }
 
-/// Returns the type of user events of this process that is called as the type `id`, and then
-/// `word`: where spans of that type begin, or end. Takes no memory.
+/// Returns the user event type of this process whose name is that of the type `id`, followed by
+/// `word`: its events say where spans of that type begin, or end. Allocates no memory.
 pub fn define_own_border(id: EventTypeId, word: &str) -> EventTypeId {
     let Some(parts) = process::parts_if_ready().or_else(start::parts_made_ready) else {
         return EventTypeId::UNNAMED_USEREVENT;
@@ -121,9 +122,9 @@ pub fn define_own_border(id: EventTypeId, word: &str) -> EventTypeId {
     own_types::define_border(parts, id, word)
 }
 
-/// Returns the process that this is, without a system call where the library has set itself up.
+/// Returns the pid of this process, without a system call where the library has set itself up.
 pub fn own_pid() -> i32 {
-    // The program that records never makes an area.
+    // The recorder never makes an area.
     if cfg!(tracer_recorder) {
         return pids::own_pid();
     }
@@ -134,7 +135,7 @@ pub fn own_pid() -> i32 {
 }
 
 /// Returns the terms of a control call that the calling thread makes, for a reader in another
-/// process; `is_traced`: the stream traces this one.
+/// process. `is_traced` says whether the stream traces this process.
 #[doc(hidden)]
 pub fn call_terms(is_traced: bool) -> CallTerms {
     let _errno = ErrnoGuard::keep();
@@ -160,7 +161,7 @@ pub fn own_file() -> Option<std::os::fd::RawFd> {
 ///
 /// # Errors
 ///
-/// It has none, or none that can be opened any more.
+/// The process has no area, or its file can no longer be opened.
 pub fn own_file_anew() -> std::io::Result<std::os::fd::OwnedFd> {
     process::open_file_in_any_case().ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }

@@ -1,9 +1,9 @@
-//! Going through packets that go round (`LOOP`), while the writer may be going round too.
+//! Walk through the packets of a `LOOP` log, while the writer may be overwriting them.
 //!
-//! A look at all packet headers ([`Survey`]) shows the newest packet, and by it the oldest that
-//! counts. From there on packets lie one after the other, with one way back to the region's start.
-//! The start of the region always holds the first packet of the lap that the writer is in: so a
-//! look at it, and at what follows the newest packet, shows whether the writer has gone on.
+//! A pass over all packet headers ([`Survey`]) finds the newest packet, whose header names the
+//! oldest that counts. From that one on, packets lie one after the other, and continue once at the
+//! region's start. The region's start always holds the first packet of the lap that the writer is
+//! in. So a look there, and just past the newest packet, shows whether the writer has written more.
 
 #![cfg_attr(
     not(test),
@@ -27,14 +27,14 @@ struct Survey {
     start: Option<u64>,
 }
 
-/// A way through packets that go round.
+/// Position among packets that go round.
 #[derive(Debug)]
 pub(super) struct CircularCursor {
     survey: Option<Survey>,
     position: u64,
     /// The sequence number that the next packet should have; `None` before the first survey.
     next: Option<u64>,
-    /// The way back to the region's start was taken since the survey.
+    /// The cursor has gone back to the region's start since the survey.
     has_wrapped: bool,
     damage: Damage,
     at_end: Damage,
@@ -98,7 +98,8 @@ impl CircularCursor {
         }
     }
 
-    /// Returns the packet with just the right sequence number, here or at the region's start.
+    /// Returns the packet with the sequence number `next`, at the cursor's position or at the
+    /// region's start.
     fn expected(
         &mut self,
         scanner: &PacketScanner<impl LogBytes>,
@@ -122,7 +123,7 @@ impl CircularCursor {
         self.position = offset;
     }
 
-    /// Passes all packets and goes to the oldest that counts and was not read yet.
+    /// Surveys all packet headers, and moves to the oldest packet that counts and was not read yet.
     fn look_at_all(
         &mut self,
         scanner: &PacketScanner<impl LogBytes>,
@@ -137,7 +138,7 @@ impl CircularCursor {
         })?;
         let oldest = newest.map_or(0, |newest| newest.header.oldest_sequence);
         let oldest = oldest.max(view.oldest);
-        // What was overwritten before reading began was not missed.
+        // Packets that were overwritten before reading began do not count as missing.
         let next = self.next.unwrap_or(oldest);
         let least = next.max(oldest);
         let mut first: Option<Found> = None;
@@ -302,7 +303,8 @@ fn has_gone_on(
 ) -> io::Result<bool> {
     let sequence_at = |offset| -> io::Result<Option<u64>> {
         let found = scanner.packet_at(offset, view.log_id)?;
-        // As in the survey: or a packet that is never there would be a new one for ever.
+        // As in the survey. Otherwise a packet that reaches beyond the end would count as new for
+        // ever.
         let found = found.filter(|found| found.end() <= end);
         Ok(found.map(|found| found.header.sequence))
     };
@@ -313,7 +315,7 @@ fn has_gone_on(
     Ok(after_newest.is_some() && after_newest > survey.newest)
 }
 
-/// Passes all packets in the region, in the order in which they lie there.
+/// Passes all packets in the region to `look`, in the order of their offsets.
 fn for_each_packet(
     scanner: &PacketScanner<impl LogBytes>,
     view: &View,

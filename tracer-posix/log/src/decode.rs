@@ -1,4 +1,4 @@
-//! The bytes of a packet to events.
+//! Decoding of the bytes of a packet into events.
 
 #![cfg_attr(
     not(test),
@@ -28,7 +28,7 @@ pub(super) struct Packet {
     common_data: Vec<Span>,
     events: Vec<EventEntry>,
     next: usize,
-    /// Whether there was no memory for what is in the packet.
+    /// Whether there was no memory for the packet's contents.
     lacks_memory: bool,
     /// The data of the event given out last, where it does not lie in the packet in one piece.
     joined: Vec<u8>,
@@ -68,18 +68,18 @@ enum Data {
     WithInteger(Span, u64),
 }
 
-/// Why a packet's events are not there.
+/// Why a packet could not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Undecoded {
-    /// Something in it is not as it has to be.
+    /// It breaks a rule of the format.
     Malformed,
-    /// There is no memory for them.
+    /// There is no memory for its events.
     NoMemory,
 }
 
 impl Packet {
-    /// Returns a buffer for a packet's bytes, for the caller to fill; the events that were there
-    /// are gone.
+    /// Returns a buffer that the caller fills with a packet's bytes, and forgets the events of the
+    /// last packet.
     ///
     /// # Errors
     ///
@@ -103,8 +103,8 @@ impl Packet {
         self.lacks_memory = false;
     }
 
-    /// Checks and decodes the bytes, which have to begin with `header`; new event types come to
-    /// `types`. Either all events are there afterwards, or none.
+    /// Checks and decodes the bytes, which have to begin with `header`. Adds new event types to
+    /// `types`. Afterwards the packet has all its events, or none.
     pub fn decode(
         &mut self,
         header: &PacketHeader,
@@ -337,7 +337,7 @@ fn push<T>(items: &mut Vec<T>, item: T) -> Option<()> {
     Some(())
 }
 
-/// Tells whether an index is that of a new entry; `None` when it is of none at all.
+/// Tells whether an index is that of a new entry; `None` if it lies beyond that.
 #[inline]
 fn is_new(index: u32, length: usize) -> Option<bool> {
     let index = to_usize(index);

@@ -57,8 +57,8 @@ impl Comm {
     }
 }
 
-/// State of a thread after the events of a packet so far, by which the following events are
-/// encoded.
+/// State of a thread after the events of a packet so far. The encoding of the events that follow
+/// depends on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LastSeen {
     /// CPU of its last event that named one.

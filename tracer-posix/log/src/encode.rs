@@ -1,4 +1,4 @@
-//! Events to the bytes of a packet.
+//! Encoding of events as the bytes of a packet.
 
 use std::mem::offset_of;
 
@@ -26,16 +26,16 @@ pub(super) mod flags {
     pub const CPU: u8 = 8;
     /// Its data is in the dictionary.
     pub const COMMON_DATA: u8 = 16;
-    /// Its data ends, behind what is in the dictionary, in the time since its thread got a CPU.
+    /// Its data is that in the dictionary, then the time since its thread got a CPU.
     pub const RAN: u8 = 32;
-    /// Its data ends, behind what is in the dictionary, in an integer of 64 bits, which follows.
+    /// Its data is that in the dictionary, then an integer of 64 bits, which the event has.
     pub const INTEGER: u8 = 64;
     /// Bits that have a meaning.
     pub const ALL: u8 = 127;
 }
 
-/// The longest data that is looked for in the dictionary. Only system events have data that comes
-/// again and again.
+/// The longest data that is looked for in the dictionary. Only system events have data that
+/// repeats.
 pub(super) const LONGEST_COMMON_DATA: usize = 64;
 
 /// Most bytes of an event beside its data: flags, time, thread (index, pid, tid, `pthread_t`,
@@ -43,19 +43,19 @@ pub(super) const LONGEST_COMMON_DATA: usize = 64;
 const MAX_EVENT_OVERHEAD: usize =
     1 + 10 + (5 + 5 + 5 + 10 + 1 + 16) + (5 + 5 + 10) + 5 + (5 + 5 + 10);
 
-/// Returns the number of bytes of a packet that are there whatever is in it.
+/// Returns the most bytes of a packet with so many bytes of definitions and of events.
 const fn packet_bytes(definitions: usize, events: usize) -> usize {
     PACKET_HEADER_BYTES + preamble::max_bytes(definitions) + events + ALIGNMENT
 }
 
-/// Returns the most bytes of a packet with one event that has `data_length` bytes of data, its type
-/// defined.
+/// Returns the most bytes of a packet with one event that has `data_length` bytes of data, and with
+/// the definition of its type, where that has a name.
 pub(super) fn single_event_packet(data_length: usize, name: Option<&[u8]>) -> usize {
     let definition = name.map_or(0, preamble::max_definition_bytes);
     packet_bytes(definition, MAX_EVENT_OVERHEAD.saturating_add(data_length))
 }
 
-/// The types that a packet has defined: a bit an identifier, up to the highest.
+/// The types that a packet has defined: a bit for each identifier, up to the highest.
 #[derive(Debug, Default)]
 struct Defined(Vec<u64>);
 
@@ -179,7 +179,7 @@ impl PacketBuilder {
         header: &EventHeader,
         comm: &[u8],
     ) -> u32 {
-        // Before a key is put together: threads come in runs.
+        // Consecutive events mostly are of one thread: this comparison needs no key.
         if let Some(last) = self.last_thread
             && self
                 .threads
@@ -287,7 +287,7 @@ impl PacketBuilder {
         self.events.extend_from_slice(tail.as_bytes());
     }
 
-    /// Takes the packet out; `buffer` is reused for the next one.
+    /// Returns the packet, and begins a new one in `buffer`.
     pub fn seal(&mut self, mut buffer: Vec<u8>) -> SealedPacket {
         buffer.clear();
         let sealed = SealedPacket {
@@ -329,8 +329,8 @@ fn put_cpu(bytes: &mut Scratch, flags: &mut u8, seen: &mut LastSeen, cpu: Option
     bytes.put(u64::from(cpu));
 }
 
-/// Splits the data of a switch from a thread into how long the thread had run and all the rest,
-/// which comes again and again.
+/// Splits the data of a switch-out into the part that repeats, and the time that the thread had
+/// run.
 #[inline]
 fn split_ran(id: EventTypeId, data: &[u8]) -> Option<(&[u8], u64)> {
     let is_whole = id == EventTypeId::SWITCH_OUT && data.len() == size_of::<SwitchOutData>();
@@ -364,7 +364,8 @@ impl SealedPacket {
         packet_bytes(self.definitions.len(), self.events.len())
     }
 
-    /// Returns the number of bytes that it takes; the losses count only by which causes there are.
+    /// Returns the number of bytes that it takes. It depends on which causes `losses` has, not on
+    /// their counts.
     pub fn length(&self, losses: &LossCounts) -> usize {
         let mut preamble = Vec::with_capacity(preamble::max_bytes(self.definitions.len()));
         preamble::put(&mut preamble, &self.definitions, losses);
@@ -405,5 +406,5 @@ pub(super) fn aligned(length: usize) -> usize {
 }
 
 const _: () = assert!(MAX_EVENT_OVERHEAD <= Scratch::CAPACITY);
-// The integer is behind all that comes again, without a gap.
+// The integer is the last member, without padding behind it.
 const _: () = assert!(offset_of!(SwitchOutData, ran_ns) + 8 == size_of::<SwitchOutData>());

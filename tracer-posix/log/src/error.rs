@@ -7,8 +7,8 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The system refused a write. Its own error number: `ENOSPC`, `EFBIG` (also where the
-    /// process's limit on the size of files would be passed), `EIO`...
+    /// The system refused a write. The error number is the system's: `ENOSPC`, `EFBIG` (also where
+    /// the write would exceed the process's limit on the size of files), `EIO`...
     #[error("cannot write the log: {0}")]
     Io(#[from] io::Error),
     /// `EBADF`.
@@ -122,15 +122,15 @@ pub enum OpenError {
     /// Both copies of its header are damaged.
     #[error("a trace log whose header is damaged, in both of its copies")]
     HeaderDamaged,
-    /// A later version wrote it.
+    /// A later version wrote it, and this version cannot read it.
     #[error("a trace log of a later version: this reads version {known}, and it takes {needed}")]
     TooNew {
-        /// The version that it takes.
+        /// The oldest version that can read it.
         needed: u16,
-        /// The newest that is known here.
+        /// The version of this reader.
         known: u16,
     },
-    /// Its events' data has another byte order or word size.
+    /// The data of its events has another byte order or word size than this machine.
     #[error(
         "a trace log from another kind of machine ({}-endian, {word_bits} bits): read it on one of that kind",
         if *.is_big_endian { "big" } else { "little" }
@@ -149,7 +149,7 @@ impl OpenError {
     pub fn error_number(&self) -> c_int {
         match self {
             Self::Io(error) => match errno_of(error) {
-                // By the standard, a pipe or a directory is no log.
+                // The standard demands `EINVAL` for what is no log, such as a pipe or a directory.
                 libc::ESPIPE | libc::EISDIR => libc::EINVAL,
                 errno => errno,
             },

@@ -1,4 +1,4 @@
-//! The file's header: two copies, the newer of which counts.
+//! The file's header. The file has two copies of it, of which the newer counts.
 
 #![cfg_attr(
     not(test),
@@ -44,7 +44,7 @@ pub(super) struct Content {
     pub trailer: u64,
     /// Events lost so far.
     pub losses: LossCounts,
-    /// Up to when the trace went, where that is known: no event is later.
+    /// When the trace ended, where that is known: no event is later.
     pub ended: Option<MonotonicNs>,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct FileHeader {
 pub(super) enum HeaderFault {
     /// The file does not begin as a log does.
     NoMagic,
-    /// Its checksum is wrong, or it says what cannot be.
+    /// Its checksum is wrong, or a field has an impossible value.
     Damaged,
     /// A later version is needed to read it.
     TooNew { needed: u16 },
@@ -92,7 +92,7 @@ const OUR_WORD_BYTES: u8 = if cfg!(target_pointer_width = "64") {
 };
 
 impl FileHeader {
-    /// As it lies in the file.
+    /// Returns the header as it lies in the file.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let attributes = &self.info.attributes;
         let content = &self.content;
@@ -145,7 +145,7 @@ impl FileHeader {
         bytes
     }
 
-    /// Reads one copy. It is large, and a thread may have little stack.
+    /// Reads one copy into the heap: it is large, and a thread may have little stack.
     #[inline(never)]
     fn on_heap(untrusted: &[u8]) -> Result<Box<Self>, HeaderFault> {
         Self::from_bytes(untrusted).map(Box::new)
@@ -226,7 +226,7 @@ impl FileHeader {
     }
 }
 
-/// As much of `text` as fits before a null.
+/// Returns as much of `text` as fits before a null.
 fn padded<const N: usize>(text: &[u8]) -> [u8; N] {
     let mut bytes = [0; N];
     for (to, byte) in bytes.iter_mut().take(N.saturating_sub(1)).zip(text) {
@@ -244,8 +244,8 @@ fn until_null(bytes: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the header of any version, where its checksum is right. What an earlier one lacks is
-/// zeros.
+/// Returns the header of any version, if its checksum is right. Fields that an earlier version
+/// lacks are zeros.
 fn whole(untrusted: &[u8]) -> Option<RawFileHeader> {
     let length = u32::from_le_bytes(untrusted.get(LENGTH)?.try_into().ok()?);
     let length = usize::try_from(length).ok()?;
@@ -286,7 +286,7 @@ fn attributes_from(raw: &RawFileHeader) -> Option<Attributes> {
     })
 }
 
-/// The codes are those of `trace.h`, where a test compares them.
+/// The codes are those of `trace.h`; a test compares them.
 const LOG_FULL_POLICIES: &[(u8, LogFullPolicy)] = &[
     (1, LogFullPolicy::Loop),
     (2, LogFullPolicy::UntilFull),
@@ -310,7 +310,7 @@ fn value_of<T: Copy>(values: &[(u8, T)], code: u8) -> Option<T> {
     known.map(|(_, value)| *value)
 }
 
-/// Returns the truth values of a status, in one byte.
+/// Returns the flags of a status, in one byte.
 pub(super) fn status_byte(status: FinalStatus) -> u8 {
     let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
     bit(status.is_full, status_bits::STREAM_FULL)
@@ -397,7 +397,8 @@ mod tests {
         assert_eq!(FileHeader::from_bytes(&shorter(&bytes)), Ok(expected));
     }
 
-    /// Returns the header as versions 1 to 3 have it, with what was there before behind it.
+    /// Returns the bytes with a header of versions 1 to 3, which is shorter; the bytes behind it
+    /// stay.
     fn shorter(bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         bytes[LENGTH].copy_from_slice(&1024_u32.to_le_bytes());

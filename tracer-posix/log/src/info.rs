@@ -21,7 +21,7 @@ impl LogOptions {
     }
 }
 
-/// The system that a log was made on. Both are empty in logs of the format's first version.
+/// The system that a log was made on. Both fields are empty in logs of the format's first version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct System {

@@ -17,7 +17,7 @@ pub(super) const VERSION: u16 = 4;
 /// The oldest version whose readers can decode what is written here.
 pub(super) const OLDEST_READER: u16 = 3;
 
-/// Starts a log. The first byte is no text and the next ones notice a transfer that changes the
+/// Starts a log. The first byte is not text; the last ones reveal a transfer that has changed the
 /// ends of lines.
 pub(super) const FILE_MAGIC: [u8; 8] = *b"\x93TRL\r\n\x1a\n";
 
@@ -43,10 +43,10 @@ pub(super) const MAX_PACKET_BYTES: usize = MAX_PACKET_FIELD as usize;
 /// [`MAX_PACKET_BYTES`], as the file's header states it.
 pub(super) const MAX_PACKET_FIELD: u32 = 1 << 20;
 
-/// Bytes of the file's header, as it states it itself.
+/// Bytes of the file's header, as the header states them.
 pub(super) const HEADER_BYTES_FIELD: u32 = 1032;
 
-/// Bytes of the header of versions 1 to 3, which is the start of a later one.
+/// Bytes of the header of versions 1 to 3. Headers of later versions begin with the same fields.
 pub(super) const LEAST_HEADER_BYTES: usize = 1024;
 
 /// Bytes of a packet before its preamble.

@@ -2,7 +2,7 @@
 //!
 //! # Reading events
 //!
-//! An event is lent by its reader until the next call. It has the name of its type with it:
+//! The reader lends an event until the next call. The event comes with the name of its type:
 //!
 //! ```
 //! use std::fs::File;
@@ -53,30 +53,31 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A log is never waited for: at the end of what is there [`next_record`](LogReader::next_record)
-//! returns `None`, and called again later it goes on with what was written since. So a log that is
-//! being written is followed. In asynchronous functions a log is read as any other file is: on a
-//! thread for what blocks. Behind the feature `serde`, events go to and from other formats.
+//! The reader never waits for a log: at the current end [`next_record`](LogReader::next_record)
+//! returns `None`, and a later call continues with what was written since. So a program can follow
+//! a log that is being written. An asynchronous function reads a log like any other file: on a
+//! thread that may block. With the feature `serde`, events can be converted to and from other
+//! formats.
 //!
-//! The data of an event is its program's business; of the crate `tracing` it is
+//! The program that emits an event decides what its data is; events of the crate `tracing` have
 //! [fields](LogRecord::fields).
 //!
 //! # How it is made
 //!
-//! `docs/log-format.md` describes the file byte by byte. From below:
+//! `docs/log-format.md` describes the file byte by byte. From the bottom up:
 //!
 //! - `layout`: the fixed parts, as they lie in the file; `varint`, `losses`, `preamble`: the
 //!   variable ones.
 //! - `encode`, `decode`: events to the bytes of a packet, and back.
-//! - `region`: where the next packet goes, and what gives way, for each policy.
-//! - `bytes`: what a log is read from.
+//! - `region`: where the next packet goes, and what it overwrites, for each policy.
+//! - `bytes`: the trait of what a log is read from.
 //! - `writer`: `LogWriter`, on Linux; all its effects go through `medium`.
 //! - `packet_scanner`, `packet_cursor` (`sequential_cursor`, `circular_cursor`): finding packets in
 //!   a file that may hold anything; `reader`: [`LogReader`].
 
 #![deny(unsafe_code)]
 #![deny(missing_debug_implementations)]
-// Whatever comes from outside is no reason to end the program.
+// Nothing that comes from outside may end the program.
 #![cfg_attr(
     not(test),
     deny(

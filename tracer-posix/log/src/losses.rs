@@ -1,11 +1,11 @@
-//! Where events were lost, by identifiers that never change.
+//! Numbers of lost events, by causes whose identifiers never change.
 
 use super::layout::{HEADER_LOSSES, RawLoss};
 use super::varint::{self, Cursor};
 use tracer_engine::Ledger;
 use tracer_engine::source::LossCause;
 
-/// Causes that the reader does not know, when a log is continued.
+/// Causes that this version did not know when it continued the log.
 const OTHER: u32 = 0;
 /// The log overwrote its oldest events.
 const LOG_OVERWRITTEN: u32 = 64;
@@ -26,18 +26,18 @@ pub(super) const MAX_BYTES: usize = 1 + MAX_CAUSES * (1 + 8) + 8;
 /// Events lost so far, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LossCounts {
-    /// Before they came into the log, in the order of `LossCause::ALL`.
+    /// Events lost before they came into the log, in the order of `LossCause::ALL`.
     pub stream: [u64; STREAM_CAUSES],
     /// Events lost in the log: overwritten by newer ones.
     pub overwritten: u64,
     /// Events lost in the log: discarded because it was full.
     pub discarded: u64,
-    /// Events lost in the log: could not be written.
+    /// Events lost in the log: they could not be written.
     pub unwritten: u64,
     /// Events lost for causes that this reader does not know.
     pub other: u64,
-    /// When they were counted, on the monotonic clock: what was lost, was lost before. 0 where that
-    /// is not known.
+    /// When the losses were counted, on the monotonic clock: all of them are older. 0 where that is
+    /// not known.
     pub counted_by: u64,
 }
 
@@ -65,8 +65,8 @@ impl LossCounts {
         }
     }
 
-    /// Takes what a stream lost `by_now` less what it had lost `since`, on top of what was lost
-    /// `before` it began.
+    /// Sets the losses of streams: those of earlier streams (`before`), and what this one has lost
+    /// `by_now`, less what it had lost when the log was cleared (`since`).
     pub fn set_stream(&mut self, before: &Self, since: &Self, by_now: &Self) {
         for (cause, count) in LossCause::ALL.into_iter().zip(&mut self.stream) {
             let lost = by_now.lost(cause).saturating_sub(since.lost(cause));
@@ -74,7 +74,7 @@ impl LossCounts {
         }
     }
 
-    /// Takes whatever is larger: counts only grow.
+    /// Raises each count to that of `other`, if that is larger: counts only grow.
     pub fn raise_to(&mut self, other: &Self) {
         for (mine, theirs) in self.stream.iter_mut().zip(other.stream) {
             *mine = theirs.max(*mine);
@@ -86,7 +86,7 @@ impl LossCounts {
         self.counted_by = self.counted_by.max(other.counted_by);
     }
 
-    /// Returns the identifier and count of every cause that something was lost for.
+    /// Returns the identifier and count of every cause with losses.
     fn by_id(&self) -> impl Iterator<Item = (u32, u64)> {
         let stream = LossCause::ALL
             .into_iter()
@@ -118,8 +118,8 @@ impl LossCounts {
         *counter = counter.saturating_add(count);
     }
 
-    /// Appends the counts as a preamble has them. All of them, so that the length is known before
-    /// the last count is.
+    /// Appends the counts as a preamble has them. The log's own causes are there even without
+    /// losses: so the length does not change while a packet is written.
     pub fn put(&self, bytes: &mut Vec<u8>) {
         let by_id = LossCause::ALL
             .into_iter()
@@ -141,21 +141,21 @@ impl LossCounts {
         bytes.extend_from_slice(&self.counted_by.to_le_bytes());
     }
 
-    /// Reads what [`put`](Self::put) wrote, or a later version.
+    /// Reads what [`put`](Self::put) of this version or another one wrote.
     pub fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
         let mut counts = Self::default();
         for _ in 0..cursor.varint()? {
             let id = cursor.varint32()?;
             counts.add(id, cursor.fixed64()?);
         }
-        // An earlier version did not say so.
+        // Earlier versions do not say when.
         if !cursor.is_at_end() {
             counts.counted_by = cursor.fixed64()?;
         }
         Some(counts)
     }
 
-    /// As the file's header has them, and how many there are.
+    /// Returns the counts as the file's header has them, and their number.
     pub fn to_header(self) -> ([RawLoss; HEADER_LOSSES], u32) {
         let mut losses = [RawLoss::default(); HEADER_LOSSES];
         let mut used = 0;
@@ -167,7 +167,7 @@ impl LossCounts {
         (losses, used)
     }
 
-    /// Reads what [`to_header`](Self::to_header) made, or a later version.
+    /// Reads what [`to_header`](Self::to_header) of this version or a later one made.
     pub fn from_header(untrusted: &[RawLoss], used: u32) -> Self {
         let mut counts = Self::default();
         let used = usize::try_from(used).unwrap_or(usize::MAX);

@@ -1,4 +1,5 @@
-//! The medium that a log is written to, and everything that writing it takes from outside.
+//! The medium that a log is written to, and what else the writer needs from outside: the clocks,
+//! and an id.
 
 use std::fmt;
 use std::fs::File;
@@ -10,9 +11,9 @@ use super::layout::LogId;
 use super::sys;
 use tracer_engine::ClockPair;
 
-/// The medium that a log is written to. A test takes one that fails.
+/// The medium that a log is written to. Tests use one that fails.
 pub(super) trait Medium: fmt::Debug {
-    /// Writes all bytes at an offset, or says why it could not; it may then have written some.
+    /// Writes all bytes at an offset. A write that fails may have written some of them.
     fn write_all_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Truncates the file, or makes it longer.
@@ -53,8 +54,7 @@ impl Medium for LogFile {
     }
 }
 
-/// Returns an id that no other log has, as far as chance allows. It keeps packets of different logs
-/// apart; it is no secret.
+/// Returns a random id. It keeps packets of different logs apart; it is no secret.
 pub(super) fn new_log_id() -> LogId {
     let keys = RandomState::new();
     let salt = (std::process::id(), sys::monotonic_now().0);

@@ -19,7 +19,7 @@ use tracer_engine::LogFullPolicy;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Damage {
-    /// Where a packet was damaged, truncated or missing.
+    /// Places where packets were damaged, truncated or missing.
     pub sites: u64,
     /// Bytes that were skipped there.
     pub bytes: u64,
@@ -28,7 +28,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Returns both together.
+    /// Returns the sum of both.
     #[must_use]
     pub(super) fn and(self, other: Self) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl View {
 pub(super) enum Rejected {
     /// The packet was skipped and counted.
     Skipped,
-    /// The packet may be in the middle of being written: it will be looked at again.
+    /// The writer may still be writing the packet: the reader looks at it again later.
     Perhaps,
 }
 

@@ -11,7 +11,7 @@ use super::layout::{
     ALIGNMENT, LogId, MAX_PACKET_BYTES, PACKET_HEADER_BYTES, PACKET_MAGIC, RawPacketHeader,
 };
 
-/// Where the header's own checksum lies: it is of everything before.
+/// Where the header's own checksum lies, which covers everything before it.
 const HEADER_CRC: usize = PACKET_HEADER_BYTES - 4;
 
 /// Least bytes of an event: flags, time, site, and the length of its data.
@@ -24,7 +24,7 @@ pub(super) struct PacketHeader {
     pub length: usize,
     /// Where its events begin.
     pub events_offset: usize,
-    /// How many there are.
+    /// How many events it has.
     pub events: u32,
     /// Checksum of the bytes between this header and the events.
     pub preamble_crc: u32,
@@ -34,16 +34,16 @@ pub(super) struct PacketHeader {
     pub oldest_sequence: u64,
     /// When the first event was generated.
     pub first_time: u64,
-    /// When the last one was.
+    /// When the last event was generated.
     pub last_time: u64,
     /// Nanoseconds to add to the times to have them on `CLOCK_REALTIME`.
     pub realtime_offset: i64,
-    /// Checksum of the events, and of what fills the packet up.
+    /// Checksum of the events, and of the zeros that fill the packet up.
     pub events_crc: u32,
 }
 
 impl PacketHeader {
-    /// As it lies in the file.
+    /// Returns the header as it lies in the file.
     pub fn to_bytes(self, log_id: LogId) -> [u8; PACKET_HEADER_BYTES] {
         let mut raw = RawPacketHeader {
             magic: PACKET_MAGIC,
@@ -105,7 +105,7 @@ impl PacketHeader {
     }
 }
 
-/// Returns a length within a packet, which is never longer than [`MAX_PACKET_BYTES`].
+/// Narrows a length within a packet, which is never longer than [`MAX_PACKET_BYTES`].
 fn to_u32(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

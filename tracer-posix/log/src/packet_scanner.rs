@@ -18,7 +18,7 @@ use super::trailer::{self, TRAILER_HEADER_BYTES};
 /// Bytes that a search reads at a time.
 const SEARCH_BYTES: usize = 64 * 1024;
 
-/// Reads a log's file. Never more than one packet at a time.
+/// Reads a log's file, never more than one packet at a time.
 #[derive(Debug)]
 pub(super) struct PacketScanner<B> {
     bytes: B,

@@ -9,7 +9,7 @@ use tracer_engine::EventTypes;
 
 /// Returns the most bytes of a preamble whose definitions take `definitions` bytes.
 pub(super) const fn max_bytes(definitions: usize) -> usize {
-    // There are fewer types than three bytes count.
+    // The number of types fits into three bytes.
     3 + definitions + losses::MAX_BYTES
 }
 
@@ -64,8 +64,8 @@ pub(super) fn put(bytes: &mut Vec<u8>, definitions: &Definitions, losses: &LossC
     losses.put(bytes);
 }
 
-/// Reads a preamble: the types that it defines come to `types`. `None` when it is not one; `types`
-/// is then as it was.
+/// Reads a preamble, and adds the types that it defines to `types`. Returns `None`, and leaves
+/// `types` as it was, if the bytes are no preamble.
 ///
 /// Bytes after the losses are left for later versions.
 pub(super) fn read(untrusted: &[u8], types: &mut EventTypes) -> Option<LossCounts> {
@@ -95,7 +95,7 @@ pub(super) fn definition<'a>(cursor: &mut Cursor<'a>) -> Option<(EventTypeId, &'
     Some((id, cursor.counted_bytes()?))
 }
 
-/// Tells whether a type is new, or defined already just so: names and identifiers are one to one.
+/// Tells whether a definition is new, or repeats a known one: names and identifiers are one to one.
 pub(super) fn can_be_defined(types: &EventTypes, id: EventTypeId, name: &[u8]) -> bool {
     let is_named_user_type = id.0 > FIRST_USER_EVENT && id.0 < STREAM_EVENT_ID_LIMIT;
     let id_fits = types.name(id).is_none_or(|known| known == name);

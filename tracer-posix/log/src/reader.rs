@@ -49,7 +49,8 @@ impl std::fmt::Debug for LogRecord<'_> {
 }
 
 impl<'a> LogRecord<'a> {
-    /// Returns the name of its type as text; its identifier, as in `#300`, where it has none.
+    /// Returns the name of the event's type as text. A type without a name gives its identifier, as
+    /// in `#300`.
     #[must_use]
     pub fn name(&self) -> Cow<'a, str> {
         match self.name_bytes() {
@@ -58,7 +59,7 @@ impl<'a> LogRecord<'a> {
         }
     }
 
-    /// Returns the name of its type, if it has one: any bytes.
+    /// Returns the name of the event's type, if it has one. It may be any bytes.
     #[must_use]
     pub fn name_bytes(&self) -> Option<&'a [u8]> {
         self.types.name(self.event.header.event_type)
@@ -70,7 +71,7 @@ impl<'a> LogRecord<'a> {
         self.event.fields()
     }
 
-    /// Copies the record, to be held for longer.
+    /// Copies the record into memory of its own.
     #[must_use]
     pub fn to_owned(&self) -> OwnedEvent {
         let name = EventName::from_types(self.types, self.event.header.event_type);
@@ -84,7 +85,8 @@ impl<'a> LogRecord<'a> {
     }
 }
 
-/// The events of a log, each with memory of its own. What cannot be read is an error, and the end.
+/// The events of a log, each with memory of its own. An error of reading is returned once, and ends
+/// them.
 #[derive(Debug)]
 pub struct Records<'r, B = File> {
     reader: &'r mut LogReader<B>,
@@ -116,8 +118,8 @@ impl<B: LogBytes> Iterator for Records<'_, B> {
 
 /// Reads a log, event by event, while it is written or afterwards.
 ///
-/// The file may hold anything. What is reported has passed every check of its packet before the
-/// packet's first event is; what has not is skipped, and reported by [`damage`](Self::damage).
+/// The file may hold anything. The reader checks a whole packet before it returns the packet's
+/// first event. It skips packets that fail a check, and counts them in [`damage`](Self::damage).
 /// Memory does not grow with the log.
 #[derive(Debug)]
 pub struct LogReader<B = File> {
@@ -143,8 +145,8 @@ struct Position {
 }
 
 impl<B: LogBytes> LogReader<B> {
-    /// Opens the log that `file` holds from offset 0 on. Reads at offsets only: the file's position
-    /// does not matter and is not moved.
+    /// Opens the log that `bytes` holds from offset 0 on. Reads at offsets only: the position of a
+    /// file does not matter and does not move.
     ///
     /// # Errors
     ///
@@ -213,9 +215,9 @@ impl<B: LogBytes> LogReader<B> {
         self.header.content.ended
     }
 
-    /// Returns the next event, oldest first; `None` at the end of what is there now. Called again
-    /// later, it goes on with what was written since. A log that was cleared meanwhile is read from
-    /// its new start.
+    /// Returns the next event, oldest first; `None` at the end of what is there now. A later call
+    /// continues with what was written since. If the log was cleared meanwhile, the reader begins
+    /// at its new start.
     ///
     /// # Errors
     ///
@@ -328,8 +330,8 @@ impl<B: LogBytes> LogReader<B> {
         self.losses
     }
 
-    /// Goes to the next packet that is whole, and decodes it. It may be without events. Returns
-    /// whether there is one.
+    /// Goes to the next packet that is whole, and decodes it. The packet may have no events.
+    /// Returns whether there is such a packet.
     #[cold]
     pub(super) fn load_packet(&mut self) -> io::Result<bool> {
         self.packet.forget();
@@ -364,12 +366,12 @@ impl<B: LogBytes> LogReader<B> {
         self.position.found
     }
 
-    /// Tells whether the packet is whole: then its events are there to be taken.
+    /// Decodes a packet, and returns whether it is whole.
     fn decode(&mut self, found: &Found) -> io::Result<bool> {
         let length = found.header.length;
         let buffer = self.packet.buffer(length)?;
         let read = self.scanner.read_at(buffer, found.offset)?;
-        // It may have been overwritten since its header was read.
+        // The writer may have overwritten the packet since its header was read.
         let header = PacketHeader::from_bytes(read, self.header.log_id);
         if read.len() != length || header != Some(found.header) {
             self.packet.forget();
@@ -385,8 +387,8 @@ impl<B: LogBytes> LogReader<B> {
         }
     }
 
-    /// At the end of what is there: has the log been completed or cleared meanwhile? Returns
-    /// whether it is worth looking for packets again.
+    /// Checks, at the end of the packets, whether the log was completed or cleared meanwhile.
+    /// Returns whether it is worth looking for packets again.
     fn look_at_header(&mut self) -> io::Result<bool> {
         let newer = read_header(&self.scanner)?
             .ok()
@@ -434,8 +436,7 @@ impl<B: LogBytes> LogReader<B> {
         let start = found.offset.saturating_add(PACKET_HEADER_BYTES as u64);
         let untrusted = self.scanner.read_at(buffer, start)?;
         if crc32c::crc32c(untrusted) == found.header.preamble_crc {
-            // A preamble that defines types otherwise than those before makes its packet
-            // unreadable, later.
+            // If this preamble contradicts an earlier one, `decode` rejects its packet later.
             let _ = preamble::read(untrusted, &mut self.types);
         }
         Ok(())

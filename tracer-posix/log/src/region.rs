@@ -1,4 +1,4 @@
-//! Where the next packet goes, and what has to give way for it.
+//! Place of the next packet, and the packets that it overwrites.
 //!
 //! With `APPEND` and `UNTIL_FULL` packets follow one another. With `LOOP` they go round in the
 //! region: a packet that does not fit before the region's end goes to its start, and what it would
@@ -38,7 +38,7 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Returns an empty region of `max_size` bytes, which only `APPEND` ignores.
+    /// Returns an empty region of `max_size` bytes. `APPEND` ignores the size.
     pub fn new(policy: LogFullPolicy, max_size: u64) -> Self {
         let limit = match policy {
             LogFullPolicy::Append => u64::MAX,
@@ -63,15 +63,15 @@ impl Region {
     pub fn space(&self, pending: usize) -> usize {
         let used = match self.policy {
             LogFullPolicy::Append => return usize::MAX,
-            // What is there gives way.
+            // The packet overwrites older ones.
             LogFullPolicy::Loop => REGION_START,
             LogFullPolicy::UntilFull => self.head.saturating_add(pending as u64),
         };
         usize::try_from(self.limit.saturating_sub(used)).unwrap_or(usize::MAX)
     }
 
-    /// Returns where a packet of `length` bytes goes, and how many events are given up for it. They
-    /// are gone from now on, whether or not the packet is then written.
+    /// Returns where a packet of `length` bytes goes, and how many events it overwrites. These no
+    /// longer count from now on, even if the packet is not written.
     pub fn allocate(&mut self, length: usize) -> (u64, u64) {
         if self.policy != LogFullPolicy::Loop {
             return (self.head, 0);
@@ -108,7 +108,7 @@ impl Region {
         u64::from(oldest.events)
     }
 
-    /// Says that a packet was written where [`allocate`](Self::allocate) said.
+    /// Records that a packet was written where [`allocate`](Self::allocate) said.
     pub fn written(&mut self, length: usize, events: u32, sequence: u64) {
         if self.policy == LogFullPolicy::Loop {
             self.extents.push_back(Extent {
@@ -122,8 +122,8 @@ impl Region {
         self.events = self.events.saturating_add(u64::from(events));
     }
 
-    /// Says that a packet is there already, after all others that are. What lies between gives way
-    /// together with it.
+    /// Records a packet that the file holds already, behind all others so far. Bytes between them
+    /// are overwritten together with it.
     pub fn found(&mut self, offset: u64, length: usize, events: u32, sequence: u64) {
         let between = offset.saturating_sub(self.head);
         let length = length.saturating_add(usize::try_from(between).unwrap_or(usize::MAX));
@@ -215,13 +215,13 @@ mod tests {
         // Packets 2 to 4 are left, and 504 bytes more overlap two of them.
         assert_eq!(write(&mut region, 304, 11), (REGION_START + 304, 7));
 
-        // Packet 4 lies where nothing of the next lap comes to lie: it gives way all the same, to
-        // keep the order.
+        // No packet of the next lap overlaps packet 4. It gives way all the same, to keep the
+        // order.
         assert_eq!(write(&mut region, 608, 12), (REGION_START, 5 + 10 + 11));
     }
 
     proptest! {
-        /// Against a map of which packet each byte belongs to.
+        /// Compares with a list of the packets that count, with their offsets.
         #[test]
         fn live_packets_never_overlap_and_every_event_is_in_the_log_or_was_given_up(
             lengths in prop::collection::vec(1_usize..=40, 1..200),

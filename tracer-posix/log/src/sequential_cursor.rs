@@ -12,7 +12,7 @@ use super::layout::{ALIGNMENT, REGION_START};
 use super::packet_cursor::{Damage, Rejected, View};
 use super::packet_scanner::{Found, PacketScanner};
 
-/// A way through packets that follow one another.
+/// Position among packets that follow one another.
 #[derive(Debug)]
 pub(super) struct SequentialCursor {
     position: u64,
@@ -22,9 +22,9 @@ pub(super) struct SequentialCursor {
     damage: Damage,
     /// Damage at the end, so far: the bytes there may still be written.
     at_end: Damage,
-    /// Damage before the packet that was found is counted already.
+    /// The damage before the packet that was found is counted already.
     has_skipped: bool,
-    /// From here to there nothing was found.
+    /// The range of offsets in which a search found no packet.
     searched: Option<(u64, u64)>,
 }
 

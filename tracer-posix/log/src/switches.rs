@@ -1,4 +1,5 @@
-//! Switches take few bytes, and what follows the data of the dictionary is checked.
+//! Tests that switches take few bytes, and that a reader checks what follows data of the
+//! dictionary.
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::SwitchOutData;
@@ -126,7 +127,7 @@ fn an_integer_that_cannot_be_there_makes_a_packet_malformed() {
 fn an_integer_does_not_follow_much_data() {
     let mut packet = sealed(&[(header(START, EventTypeId::WAKEUP), vec![0; 64])]);
     let last = packet.events.len() - 64;
-    // A byte more than the dictionary has, and an integer: both replace what fills the packet up.
+    // One byte of data more than the limit, and an integer: both are zeros, as the padding was.
     packet.events[last - 1] = 65;
     packet.events.extend([0, 0]);
     packet.events[0] |= flags::INTEGER;

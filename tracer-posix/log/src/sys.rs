@@ -1,4 +1,4 @@
-//! Facts about a log's file that the kernel knows and the standard library does not ask for.
+//! System calls for logs that the standard library lacks: clocks, locks, reserved space, limits.
 
 #![expect(unsafe_code, reason = "calls of the C library")]
 
@@ -50,7 +50,7 @@ pub(super) struct Opened {
     pub for_writing: bool,
     /// Every write goes to the end (`O_APPEND`), also those that name an offset.
     pub appending: bool,
-    /// Past the page cache (`O_DIRECT`): only whole, aligned blocks can be written.
+    /// Writes bypass the page cache (`O_DIRECT`): they have to be whole, aligned blocks.
     pub direct: bool,
 }
 
@@ -71,12 +71,12 @@ pub(super) fn opened(file: &File) -> io::Result<Opened> {
     })
 }
 
-/// Keeps other processes from writing to `file`, as long as this one lives and until [`unlock`].
-/// Returns the process that does so already; `None` where this one does now, or where the file
-/// system has no locks.
+/// Locks `file` against logs of other processes, until [`unlock`] or the end of this process.
+/// Returns the process that holds the lock already; `None` if this process holds it now, or if the
+/// file system has no locks.
 ///
-/// A lock of the process, and not of the descriptor: the recorder of a stream is a process of its
-/// own, and what it leaves when it is killed must keep no process out.
+/// The lock belongs to the process, not to the descriptor: the recorder of a stream is a process of
+/// its own, and when it is killed its log must be free for others.
 pub(super) fn lock(file: &File) -> Option<libc::pid_t> {
     let mut lock = whole_file(libc::F_WRLCK);
     // SAFETY: `file` is open, and `lock` describes a part of it.
@@ -88,14 +88,14 @@ pub(super) fn lock(file: &File) -> Option<libc::pid_t> {
     // SAFETY: as above; the call says who holds the lock, in the same structure.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
     let is_known = result == 0 && i32::from(lock.l_type) != libc::F_UNLCK;
-    // It was let go of meanwhile, or is held on another machine.
+    // The holder has released the lock meanwhile, or is on another machine.
     Some(if is_known { lock.l_pid } else { 0 })
 }
 
-/// Lets others write to `file` again.
+/// Lets other processes write to `file` again.
 pub(super) fn unlock(file: &File) {
     let lock = whole_file(libc::F_UNLCK);
-    // SAFETY: as for `lock`. It ends with the process anyway.
+    // SAFETY: as for `lock`. A failure does not matter: the lock ends with the process.
     unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) };
 }
 
@@ -145,7 +145,7 @@ pub(super) fn system() -> System {
     }
 }
 
-/// Reserves space for the first `length` bytes of `file`, which does not become longer by that.
+/// Reserves space for the first `length` bytes of `file`, without making it longer.
 pub(super) fn reserve(file: &File, length: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(length)
         .map_err(|_too_large| io::Error::from_raw_os_error(libc::EFBIG))?;
@@ -194,7 +194,7 @@ mod tests {
     fn reserved_space_does_not_make_a_file_longer() {
         let file = tempfile::tempfile().unwrap();
 
-        // Not every file system can.
+        // Not every file system can reserve space.
         if let Err(error) = reserve(&file, 1 << 20) {
             assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP));
         }

@@ -17,8 +17,8 @@ pub(super) const TRAILER_HEADER_BYTES: usize = size_of::<RawTrailer>();
 /// Where its checksum lies.
 const CRC: std::ops::Range<usize> = 12..16;
 
-/// Returns a whole trailer. Its types are all that the standard's list has: the predefined ones
-/// first. What has no space is left out: each packet defines the types of its events as well.
+/// Returns a whole trailer. It lists the event types that the standard's list has, the predefined
+/// ones first, as far as there is space. Each packet defines the types of its events as well.
 pub(super) fn to_bytes(types: &EventTypes, status: FinalStatus, log_id: LogId) -> Vec<u8> {
     let mut definitions = Definitions::default();
     let system = SYSTEM_EVENT_TYPES.iter().map(|known| known.id);
@@ -59,7 +59,7 @@ pub(super) fn to_bytes(types: &EventTypes, status: FinalStatus, log_id: LogId) -
     bytes
 }
 
-/// Returns the length of the trailer that begins here; `None` when none of this log does.
+/// Returns the length of the trailer that begins here; `None` if no trailer of this log does.
 pub(super) fn length_of(untrusted: &[u8], log_id: LogId) -> Option<usize> {
     let (raw, _) = RawTrailer::read_from_prefix(untrusted).ok()?;
     let length = usize::try_from(raw.length.get()).ok()?;

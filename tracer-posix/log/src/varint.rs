@@ -46,7 +46,7 @@ impl Scratch {
         self.put_byte((value & 0x7f) as u8);
     }
 
-    /// Adds a byte. What is beyond the capacity is dropped: callers stay below it.
+    /// Adds a byte. Drops it beyond the capacity, which callers do not reach.
     #[inline]
     pub fn put_byte(&mut self, byte: u8) {
         if let Some(next) = self.bytes.get_mut(self.length) {
@@ -85,7 +85,7 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at `position` of `untrusted`; reading ends with them.
+    /// Starts at `position` of `untrusted`, and ends where that ends.
     pub fn new(untrusted: &'a [u8], position: usize) -> Self {
         Self {
             untrusted,

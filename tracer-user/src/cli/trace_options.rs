@@ -298,7 +298,7 @@ impl TraceArgs {
             selection,
             syscalls.unwrap_or_else(SyscallSet::all),
             &needed,
-            !probes.is_empty(),
+            has_probes,
         )?;
         let (log, trigger) = args.trigger.setup(rules, log)?;
         let export = args.export.export(

@@ -5,18 +5,20 @@
 //! The other is exported for `trace.h`, whose inline check reads it: it may lie in the program's
 //! memory instead of the library's, where a program is linked to fixed addresses.
 //!
-//! The word is right in a child that was made behind the C library's back too: the area is shared.
-//! What else such a child has to forget is found out where the word is set.
+//! The word is right, too, in a child that was made without the C library's `fork()`, since parent
+//! and child share the area. A trace point that finds the word set finds out whether the process is
+//! such a child, and has to forget other things.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-/// Before the area is made: ask the library.
+/// Word before the area is made. It is not 0, so that trace points ask the library.
 static ASK: AtomicU32 = AtomicU32::new(1);
-/// The word where no area is available: no stream ever traces the process.
+/// Word of a process that can have no area: no stream ever traces it.
 static NEVER: AtomicU32 = AtomicU32::new(0);
 
-/// The pointer that `trace.h` reads: not 0 at its end means that the function has to be called.
+/// Pointer that `trace.h` reads. Where the word that it leads to is not 0, the function has to be
+/// called.
 // SAFETY: the name is reserved for this library by its prefix.
 #[unsafe(no_mangle)]
 pub static __linux_trace_enabled: AtomicPtr<AtomicU32> =

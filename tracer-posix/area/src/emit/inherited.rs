@@ -1,5 +1,5 @@
-//! Finding the area that the program before this one left open for it. No allocation: it may run in
-//! the first emission of a program.
+//! Finding the area that the program before this one left open for it. Nothing here allocates
+//! memory, since it may run in the first emission of a program.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -11,19 +11,19 @@ use crate::layout::mapping::{self, HIGH_DESCRIPTORS};
 /// How the kernel shows an area's descriptor.
 pub(crate) const LINK: &[u8] = MEMFD_LINK.as_bytes();
 
-/// Returns the area that was inherited over exec, if there is one, by a descriptor to map it by.
+/// Returns a descriptor to map the area by that was inherited over exec, if there is one.
 #[inline]
 pub(super) fn take() -> Option<OwnedFd> {
     // SAFETY: takes no pointers.
     let is_privileged_program = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     if is_privileged_program {
-        // The process that started it may have fewer rights than it has.
+        // The process that started this program may have fewer rights than the program has.
         return None;
     }
     let mut youngest: Option<(u64, OwnedFd)> = None;
     let mut look = |raw: RawFd| {
-        // A command that was started with an area of its own by a traced process has two: the
-        // one that was made for it is the younger.
+        // A command that a traced process started with an area made for it has two areas. The one
+        // that was made for it is the younger.
         if let Some((created, file)) = area_behind(raw)
             && youngest.as_ref().is_none_or(|(best, _)| created > *best)
         {
@@ -36,10 +36,13 @@ pub(super) fn take() -> Option<OwnedFd> {
     youngest.map(|(_, file)| file)
 }
 
-/// Looks at each high descriptor behind which an area that was inherited may be: they are available
-/// here, and some are left. Every program that is started pays for the look: a call for each takes
-/// far less time than reading `/proc/self/fd`. (Where the process before this one was not allowed
-/// so high a descriptor, and raised its limit before it exec'ed, the area is passed by.)
+/// Looks at each high descriptor behind which an inherited area may be. Returns `None` where the
+/// area may have another descriptor: this process may not have such high ones, or the last of them
+/// is in use.
+///
+/// Every program that is started pays for the look: a call for each descriptor takes far less time
+/// than reading `/proc/self/fd`. (An area is missed where the process before this one was not
+/// allowed so high a descriptor, and raised its limit before the exec.)
 #[inline]
 fn for_each_high_descriptor(look_at: &mut impl FnMut(RawFd)) -> Option<()> {
     let end = u64::try_from(HIGH_DESCRIPTORS.end).unwrap_or(u64::MAX);
@@ -76,8 +79,8 @@ fn for_each_descriptor(look: &mut impl FnMut(RawFd)) -> Option<()> {
     }
 }
 
-/// Returns the descriptors named in what `getdents64` gave: each entry is inode (8), offset (8),
-/// length (2), type (1), name ended by a null.
+/// Returns the descriptors that the entries of `getdents64` name: each entry is inode (8), offset
+/// (8), length (2), type (1), name ended by a null.
 fn descriptors(mut entries: &[u8]) -> impl Iterator<Item = RawFd> {
     const NAME_AT: usize = 19;
     std::iter::from_fn(move || {
@@ -90,7 +93,7 @@ fn descriptors(mut entries: &[u8]) -> impl Iterator<Item = RawFd> {
     .flatten()
 }
 
-/// Returns the descriptor that `name` spells, which a null ends.
+/// Returns the descriptor that `name` spells. A null ends the name.
 fn descriptor(name: &[u8]) -> Option<RawFd> {
     let digits = name
         .iter()
@@ -99,9 +102,10 @@ fn descriptor(name: &[u8]) -> Option<RawFd> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Returns the area behind `raw`, when it was made, and a descriptor to map it by; `raw` is closed.
-/// `None` where it is no area, or one of another user: a process that has given privileges up reads
-/// nothing of those that have them, and one that has some takes nothing from those that have not.
+/// Returns when the area behind `raw` was made, and a descriptor to map it by. Closes `raw` where
+/// it is the descriptor of an area. `None` where it is not, or the area belongs to another user: a
+/// process that has given privileges up reads nothing of those that have them, and a privileged
+/// process takes nothing from those that are not.
 fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
     let path = mapping::link_of(raw);
     let mut link = [0_u8; 64];

@@ -6,15 +6,16 @@
 //!
 //! # In a forked child
 //!
-//! A lock may be held by a thread that the child does not have. So what children go on with is
-//! reached by [`PiLock::lock_unless_left`], and everything else is made anew in a child.
+//! A lock may be held by a thread that the child does not have. So a value that children go on to
+//! use is reached by [`PiLock::lock_unless_left`], and everything else is made anew in a child.
 //!
 //! # Order
 //!
-//! A thread that takes several takes them in this order: the one of the table of streams, the one
-//! of a stream, and then one of those that are held for a few instructions (what is shown of a
-//! stream, the lists of pipes, the time that was taken). No thread waits for another process while
-//! it holds one of the last kind, nor sleeps until there is an event while it holds any.
+//! A thread that takes several locks takes them in this order: the lock of the table of streams,
+//! the lock of a stream, and then one of the locks that are held for a few instructions only (of
+//! what is shown of a stream, of the lists of pipes, of the time that was taken). A thread that
+//! holds one of the last kind does not wait for another process. A thread that holds any of these
+//! locks does not sleep until there is an event.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
@@ -35,7 +36,7 @@ const FREE: u32 = 0;
 /// The bits of a lock's word that are the tid of the thread that has it.
 const HOLDER: u32 = 0x3fff_ffff;
 
-/// Time after which a thread looks again where the kernel has no such locks.
+/// Time after which a thread tries again, where the kernel cannot make it wait.
 const AGAIN: Duration = Duration::from_micros(50);
 
 const NO_TIME: *const libc::timespec = std::ptr::null();
@@ -99,8 +100,8 @@ impl<T> PiLock<T> {
         taken.then(|| self.guard())
     }
 
-    /// Waits for the lock; `None` where a thread has it for ever that this process does not have:
-    /// it had the lock when the process was forked.
+    /// Waits for the lock. Returns `None` where the lock is never given back: its thread had it
+    /// when this process was forked, and is not in this process.
     pub fn lock_unless_left(&self) -> Option<PiGuard<'_, T>> {
         while !self.take(own_tid()) {
             let holder = self.word.load(Relaxed) & HOLDER;
@@ -115,11 +116,12 @@ impl<T> PiLock<T> {
         Some(self.guard())
     }
 
-    /// Returns the guard of the lock again, where that was forgotten.
+    /// Returns the guard of the lock again, after the first guard was forgotten.
     ///
     /// # Safety
     ///
-    /// The calling thread has the lock, or is in a child the one that had it.
+    /// The calling thread has the lock, or is the copy, in a forked child, of the thread that had
+    /// it.
     pub unsafe fn held(&self) -> PiGuard<'_, T> {
         self.guard()
     }
@@ -137,7 +139,7 @@ impl<T> PiLock<T> {
         }
     }
 
-    /// Waits until the thread has the lock, or the time is over: then it has not.
+    /// Waits until the thread has the lock, or until `end`. Returns whether it has the lock.
     #[cold]
     fn wait(&self, end: Option<Instant>) -> bool {
         let before = errno::get();
@@ -182,8 +184,8 @@ impl<T> PiLock<T> {
     fn ask(&self, left: Option<Duration>) -> Asked {
         let error = match left {
             None => self.futex(libc::FUTEX_LOCK_PI, NO_TIME),
-            // By the monotonic clock, which cannot be set. Linux before 5.14 cannot wait by it:
-            // there the thread looks again and again.
+            // The wait is by the monotonic clock, which cannot be set. Linux before 5.14 cannot
+            // wait by it: there the thread tries again and again.
             Some(left) => {
                 let end = monotonic_in(left);
                 self.futex(libc::FUTEX_LOCK_PI2, &raw const end)
@@ -218,7 +220,8 @@ impl<T> PiLock<T> {
         let error = self.futex(libc::FUTEX_UNLOCK_PI, NO_TIME);
         errno::set(before);
         if error != 0 {
-            // The kernel refuses to hand over a lock that it has let the thread take: so no thread
+            // The kernel refuses where it does not take this thread for the holder: in a child,
+            // whose parent's thread had the lock while others waited. No thread of this process
             // waits for it.
             self.word.store(FREE, Release);
         }
@@ -256,11 +259,11 @@ impl<T> Drop for PiGuard<'_, T> {
     }
 }
 
-/// Returns the calling thread, as the word of a lock has it: by a look-up where it has asked
-/// before.
+/// Returns the calling thread's tid, as the word of a lock has it. A thread asks the kernel once,
+/// and looks it up from then on.
 #[inline]
 fn own_tid() -> u32 {
-    // A child that has not noticed yet that it is one has its parent's here.
+    // In a child that has not noticed yet that it is one, the known tid is its parent's.
     if process::parts_if_ready().is_some() {
         match tls::tid() {
             0 => {}
@@ -290,7 +293,7 @@ fn is_thread_of_this_process(tid: u32) -> bool {
     is_one
 }
 
-/// Returns the moment on `CLOCK_MONOTONIC` that is so far away.
+/// Returns the moment on `CLOCK_MONOTONIC` that is `time` from now.
 #[must_use]
 pub fn monotonic_in(time: Duration) -> libc::timespec {
     let mut now = libc::timespec {

@@ -1,6 +1,6 @@
 //! This process as a target: its area, and which streams trace it.
 //!
-//! [`start`](super::start) makes the area; here is what is known of it since.
+//! [`start`](super::start) makes the area; this module has what is known of it from then on.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -22,14 +22,15 @@ pub(super) struct ProcessState {
     /// First byte of the page that is wiped on fork: holds the base of the area's fixed parts, and
     /// null in a child that has not noticed yet that it is one.
     pub(super) wiped: AtomicPtr<AtomicPtr<u8>>,
-    /// Whether the kernel wipes that page. Where it may not be asked to, only the C library's
-    /// `fork()` says at once that a child is one; others find it out when they need a chunk.
+    /// Whether the kernel wipes that page. Where it may not be asked to, only a child made by the C
+    /// library's `fork()` notices at once that it is one. Other children notice it when they need a
+    /// chunk.
     pub(super) is_wiped: AtomicBool,
     /// Base of the area's fixed parts; survives fork.
     pub(super) base: AtomicPtr<u8>,
     pub(super) pid: AtomicI32,
-    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where such a
-    /// one is available.
+    /// The descriptor of the area's file: one to be [handed on](mapping::to_hand_on), where that
+    /// can be made.
     pub(super) file: AtomicI32,
     pub(super) device: AtomicU64,
     pub(super) inode: AtomicU64,
@@ -71,8 +72,8 @@ pub(super) static STATE: ProcessState = ProcessState {
     prepared: AtomicUsize::new(0),
 };
 
-/// Returns the area's fixed parts, if this process is known to have one and is not a child that has
-/// still to notice that it is one. One look-up; what every emission starts with.
+/// Returns the area's fixed parts, if this process is known to have an area, and is no child that
+/// has yet to notice that it is one. Every emission starts with this look-up.
 #[inline(always)]
 pub(crate) fn parts_if_ready() -> Option<Parts<'static>> {
     let page = NonNull::new(STATE.wiped.load(Relaxed))?;
@@ -83,7 +84,7 @@ pub(crate) fn parts_if_ready() -> Option<Parts<'static>> {
 }
 
 /// Makes every thread of this process that is within an emission begin it anew, with a new time,
-/// and every one that runs pass a memory barrier. `false` where that cannot be done.
+/// and every thread that runs pass a memory barrier. `false` where that cannot be done.
 pub(crate) fn restart_emissions() -> bool {
     const PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 7;
     STATE.can_restart.load(Relaxed)
@@ -91,19 +92,20 @@ pub(crate) fn restart_emissions() -> bool {
         && unsafe { libc::syscall(libc::SYS_membarrier, PRIVATE_EXPEDITED_RSEQ, 0, 0) } == 0
 }
 
-/// As [`restart_emissions`], for a reader in another process: the moment before which all that this
-/// process has emitted is recorded then, but for threads whose emissions cannot begin anew.
+/// Restarts emissions as [`restart_emissions`] does, for a reader in another process. Returns a
+/// moment: all that this process emitted before it is recorded now, except by threads whose
+/// emissions cannot begin anew.
 pub(crate) fn begin_emissions_anew() -> Option<BegunAnew> {
     let parts = parts_if_ready()?;
     let source = TickSource::from_header(parts.header().clock.load(Acquire))?;
     let ticks = source.now();
-    // Nor does any that is recorded later have that same time.
+    // No event that is recorded later has this same time either.
     source.let_tick_pass();
     restart_emissions().then(|| BegunAnew { pid: pid(), ticks })
 }
 
-/// Returns the clock of this process's area, which a thread that has a ring has
-/// [learnt](learn_clock).
+/// Returns the clock of this process's area, which a thread [learns](learn_clock) before it has a
+/// chunk.
 #[inline(always)]
 pub(super) fn tick_source() -> TickSource {
     if STATE.clock.load(Relaxed) == clock::CYCLE_COUNTER {
@@ -113,8 +115,9 @@ pub(super) fn tick_source() -> TickSource {
     }
 }
 
-/// Finds out the area's clock before a ring is opened in a stream: the controller that opened the
-/// stream has decided it. Once known it is believed for good. `None` where the area says nonsense.
+/// Finds out the area's clock, before a thread takes a chunk in a stream: the controller that
+/// opened the stream has decided the clock. The process keeps to the first answer for good. `None`
+/// where the area names no clock of this machine.
 pub(super) fn learn_clock(parts: Parts<'_>) -> Option<()> {
     if STATE.clock.load(Relaxed) == clock::UNDECIDED {
         let untrusted = parts.header().clock.load(Acquire);
@@ -124,7 +127,7 @@ pub(super) fn learn_clock(parts: Parts<'_>) -> Option<()> {
     Some(())
 }
 
-/// Returns this process, as last known.
+/// Returns this process's pid, as last known.
 pub(crate) fn pid() -> i32 {
     STATE.pid.load(Relaxed)
 }
@@ -141,8 +144,8 @@ pub(crate) fn note_namespace(namespace: u64) {
     STATE.home.store(home::word(namespace, program), Relaxed);
 }
 
-/// Learns the pid namespace of this process from who traces it, if it is not known: without a call
-/// that a confined process may be ended for.
+/// Learns the pid namespace of this process from the stream that traces it, if it is not known.
+/// This makes no system call: a confined process might be killed for one.
 pub(super) fn learn_namespace(control: &StreamControl) {
     if home::namespace_of(home()) == 0 && control.target_pid.load(Relaxed) == pid() {
         note_namespace(control.target_namespace.load(Relaxed));
@@ -154,22 +157,23 @@ pub(super) fn window_count() -> usize {
     STATE.windows.load(Relaxed)
 }
 
-/// Returns the area's descriptor, if it still is one: the program may have closed it, and may have
-/// opened something else as the same descriptor.
+/// Returns the area's descriptor, if it still is the area's: the program may have closed it, and
+/// may have opened something else as the same descriptor.
 pub(crate) fn file() -> Option<RawFd> {
     let file = STATE.file.load(Relaxed);
     is_ours(file).then_some(file)
 }
 
-/// Returns the area's file, opened anew to be mapped. `None` where it may not be any more, or there
-/// is no `/proc`.
+/// Returns the area's file, opened anew to be mapped. `None` where this process may no longer open
+/// it, or there is no `/proc`.
 pub(super) fn open_file() -> Option<OwnedFd> {
     let opened = mapping::open_anew(file()?, libc::O_RDWR).ok()?;
     // Another thread may have closed the area's descriptor, and opened a file of its own.
     is_ours(opened.as_raw_fd()).then_some(opened)
 }
 
-/// As [`open_file`], also without `/proc` where this process's descriptor is one to map by.
+/// Opens the area's file as [`open_file`] does, and without `/proc` too where this process's
+/// descriptor is one to map by.
 pub(crate) fn open_file_in_any_case() -> Option<OwnedFd> {
     open_file().or_else(|| {
         let mapped_by = file().filter(|file| !inherited::is_handed_on(*file))?;
@@ -208,7 +212,7 @@ pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32
                 .is_some_and(|born| born.load(Relaxed) == generation)
 }
 
-/// As [`share_over_exec`], for streams that this process itself has made or ended.
+/// Calls [`share_over_exec`] after this process itself has made or ended a stream.
 pub(crate) fn streams_changed() {
     let _errno = ErrnoGuard::keep();
     if let Some(parts) = parts_if_ready() {
@@ -221,11 +225,13 @@ pub(super) fn prepared() -> usize {
     STATE.prepared.load(Relaxed)
 }
 
-/// Passes the area on over exec while a stream traces this process; in any case in a process that
-/// has prepared itself, and makes no system call when a stream begins to. The program that comes
-/// after this one goes on being traced. One that is started by a `vfork()` or spawn is given it
-/// too, and finds out by itself whether it is traced; a forked child decides anew. The descriptor
-/// alone lets no program in: one of another user cannot open it.
+/// Passes the area on over exec while a stream traces this process, so that the program that comes
+/// after this one goes on being traced. A process that has prepared itself passes the area on in
+/// any case, since it makes no system call when a stream begins to trace it.
+///
+/// A program that is started by `vfork()` or spawn gets the area too, and finds out by itself
+/// whether it is traced; a forked child decides anew. The descriptor alone lets no program in: a
+/// program of another user cannot open it.
 pub(super) fn share_over_exec(parts: Parts<'_>) {
     let is_traced = |parts: Parts<'_>| {
         parts.streams().any(|(slot, control)| {

@@ -1,9 +1,9 @@
 //! Staying loaded.
 //!
 //! Threads and the C library keep pointers to functions of this library for as long as they live,
-//! so the library must not be unloaded. The shared one is marked so; a plug-in that has the static
-//! one inside is not, and asks the loader when it is loaded. Loaded again, it is the same with the
-//! same area.
+//! so the library must not be unloaded. The shared library is marked so. A plug-in that contains
+//! the static library has no such mark, so it asks the loader to keep it when it is loaded. A
+//! plug-in that is loaded again is still there, with the area that it had.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -73,14 +73,14 @@ fn segments(start: &FileHeader) -> &[Segment] {
     unsafe { std::slice::from_raw_parts(first, usize::from(start.segment_count)) }
 }
 
-/// The main program is never unloaded.
+/// Tells whether the file is the main program, which is never unloaded.
 fn is_main_program(start: &FileHeader) -> bool {
     // SAFETY: takes an integer only.
     let main = unsafe { libc::getauxval(libc::AT_PHDR) };
     u64::try_from(segments(start).as_ptr().addr()) == Ok(main)
 }
 
-/// Tells whether the loader knows already that it must not be unloaded.
+/// Tells whether the loader knows already that the file must not be unloaded.
 fn is_marked(start: &FileHeader) -> bool {
     const FLAGS_1: i64 = 0x6fff_fffb;
     const NO_DELETE: u64 = 8;
@@ -105,8 +105,8 @@ fn is_marked(start: &FileHeader) -> bool {
         .any(|entry| entry.tag == FLAGS_1 && entry.value & NO_DELETE != 0)
 }
 
-/// Asks the loader to keep the file. `dlopen` is looked up, since a static program has none; there
-/// this is never called.
+/// Asks the loader to keep the file. `dlopen` is looked up and not linked to, since a static
+/// program has none. Such a program never calls this function.
 fn mark(start: &FileHeader) {
     type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
     // SAFETY: a string ended by a null; the default scope needs no handle.

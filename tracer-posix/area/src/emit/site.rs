@@ -1,13 +1,15 @@
-//! Where tools that know nothing of trace areas see an event: a static probe (USDT).
+//! A static probe (USDT), at which tools that know nothing of trace areas see an event.
 
 /// The text of an instruction that does nothing, and of the note that makes it the static probe
-/// `posixtrace:event`. Where that probe is not set, this is all that there is of it.
+/// `posixtrace:event`. While no tool has set the probe, that instruction is its whole cost.
 ///
-/// Its arguments are in the registers in which a function has them: the identifier of the type, the
-/// data, how much there is of it, and the address of the trace point. `tracer-user` asks there for
-/// stacks of user events. The instruction is one that the kernel need not execute elsewhere; its
-/// label is 47. It has one byte: one of five, Linux 6.18 replaces by a call of a page that a child
-/// made by `fork()` does not have, so that the child would end where it emits.
+/// The probe's arguments are in the registers in which a function has them: the identifier of the
+/// type, the data, how much there is of it, and the address of the trace point. `tracer-user` asks
+/// there for stacks of user events.
+///
+/// The kernel need not execute this instruction elsewhere; its label is 47. It has one byte: Linux
+/// 6.18 replaces an instruction of five bytes by a call of a page that a child made by `fork()`
+/// does not have, so that the child would end where it emits.
 #[cfg(target_arch = "x86_64")]
 #[doc(hidden)]
 #[macro_export]

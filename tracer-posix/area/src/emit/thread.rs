@@ -32,19 +32,20 @@ pub(super) enum Role {
 }
 
 /// A thread's state for one stream slot, and its chunk there. A handler may use and change it at
-/// any moment; each of its words is right whatever the others are.
+/// any moment, so each of its words is right by itself.
 #[repr(C)]
 pub(super) struct PerStream {
-    /// Where the thread's chunk begins; null while it has none. The code that takes it out by a
-    /// swap has it.
+    /// Where the thread's chunk begins; null while it has none. The chunk belongs to the code that
+    /// takes it out by a swap.
     pub(super) chunk: AtomicPtr<u8>,
     /// The stream's control words. Set before `generation`.
     pub(super) control: Cell<*const StreamControl>,
     /// Bytes of a chunk that records can lie in.
     pub(super) limit: Cell<u64>,
-    /// Number of bits by which the offset of a chunk in its window is more than that of its header.
+    /// Number of bits by which the offset of a chunk in its window is shifted right to give the
+    /// offset of its header.
     pub(super) header_shift: Cell<u64>,
-    /// The generation of the slot that all this is good for.
+    /// The generation of the slot for which the other fields hold.
     pub(super) generation: Cell<u32>,
     /// Most bytes of data that are recorded of one event.
     pub(super) max_data: Cell<usize>,
@@ -56,15 +57,15 @@ pub(crate) struct ThreadState {
     /// The structure that the C library has registered for this thread with the kernel; null where
     /// it has not.
     pub(super) rseq: *mut u8,
-    /// Where the stack was when an emission began that cannot be begun again; 0 while there is
-    /// none.
+    /// Where the stack was when an emission began that cannot be restarted; 0 while there is no
+    /// such emission.
     busy: Cell<usize>,
     tid: i32,
     pub(super) streams: [PerStream; STREAM_SLOTS],
     in_hand: InHand,
 }
 
-/// Key whose destructor runs when a thread ends; `u32::MAX` before it was made.
+/// Key whose destructor runs when a thread ends; `u32::MAX` until it is made.
 static ENDING: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Makes the key, before the first thread registers.
@@ -86,8 +87,8 @@ pub(super) fn known() -> Option<&'static ThreadState> {
     NonNull::new(tls::get().cast::<ThreadState>()).map(|state| unsafe { state.as_ref() })
 }
 
-/// Makes memory for a thread that has none. Returns too whether the thread is ending, so that the
-/// memory would never be given back: then the caller [does](end_now).
+/// Makes memory for a thread that has none. Also returns whether the thread is ending: then no
+/// destructor gives the memory back, and the caller [does](end_now).
 #[cold]
 pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
     let before = errno::get();
@@ -96,7 +97,7 @@ pub(super) fn register() -> Option<(&'static ThreadState, bool)> {
     state
 }
 
-/// Ends a thread that was ending when it registered, and has done what it did so for.
+/// Ends a thread that was ending when it registered, after it has done what it registered for.
 #[cold]
 pub(super) fn end_now(state: &'static ThreadState) {
     let before = errno::get();
@@ -154,8 +155,8 @@ fn make() -> Option<(&'static ThreadState, bool)> {
     known().map(|state| (state, false))
 }
 
-/// Makes the thread as if it had never emitted. In a forked child: the chunks belong to the
-/// parent's thread. Its state's memory is left behind, a copy-on-write page.
+/// Makes the thread forget that it has ever emitted. In a forked child the chunks belong to the
+/// parent's thread. The memory of the thread's state is left behind, as a copy-on-write page.
 pub(super) fn forget() {
     tls::set(std::ptr::null_mut());
     tls::set_tid(0);
@@ -176,8 +177,8 @@ impl ThreadState {
         }
     }
 
-    /// Tells whether an emission that is interrupted is begun again: the sequence reads the cycle
-    /// counter alone.
+    /// Tells whether the kernel makes this thread begin an interrupted emission again. The sequence
+    /// can read the cycle counter only.
     #[inline(always)]
     pub(super) fn is_restartable(&self) -> bool {
         !self.rseq.is_null() && process::tick_source() == TickSource::CycleCounter
@@ -210,8 +211,8 @@ impl ThreadState {
         (slot, control): (usize, &'static StreamControl),
         generation: u32,
     ) {
-        // What is left of the stream that was here before is of no use. But a handler may have come
-        // since our look, and this is what it has just been given.
+        // A chunk of the stream that was in this slot before is of no use. But a handler may have
+        // run since the generation was looked at: then this is the chunk that it has just got.
         let left = per_stream.chunk.swap(std::ptr::null_mut(), AcqRel);
         if let Some(left) = NonNull::new(left)
             && per_stream.generation.get() == generation
@@ -269,7 +270,7 @@ impl ThreadState {
         let identity = self.identity();
         let is_there = self.change(&pool, parts, |change| {
             change.set_old(per_stream.chunk.load(Relaxed));
-            // Out of a handler's reach.
+            // From here on a handler cannot reach the old chunk.
             let old = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel))
                 .map(|base| pool.shape.chunk_at(base));
             let new = pool.open(
@@ -298,7 +299,7 @@ impl ThreadState {
         is_there.unwrap_or(false)
     }
 
-    /// Changes a pool; `None` where the stream has ended, or too many threads do.
+    /// Changes a pool; `None` where the stream has ended, or too many threads change it.
     fn change<R>(
         &self,
         pool: &Pool<'static, OwnWindows>,
@@ -319,15 +320,16 @@ impl ThreadState {
         result
     }
 
-    /// Gives up what this thread has begun to change and will never end: see
-    /// [`in_hand`](super::in_hand). The stream's reader puts what is in no list where it belongs.
+    /// Gives up the changes that this thread has begun and will never end: see
+    /// [`in_hand`](super::in_hand). The stream's reader puts chunks and chains that are in no list
+    /// where they belong.
     fn give_up_left(&self, here: usize, parts: Parts<'static>) {
         while let Some(left) = self.in_hand.take_left(here) {
             // SAFETY: null, or in the area's fixed parts, which stay mapped.
             if let Some(entry) = unsafe { left.entry.as_ref() } {
                 let own = self.identity().entry_word();
                 let thread = &entry.thread;
-                // It may have been left in order just before.
+                // The thread may have left the entry in the usual way just before.
                 let _ = thread.compare_exchange(own, LEFT_FOR_GOOD, AcqRel, Relaxed);
             }
             let Some(per_stream) = self.streams.get(left.slot) else {
@@ -341,7 +343,7 @@ impl ThreadState {
         }
     }
 
-    /// Tells whether a chunk is open in this thread's name, and it holds it nowhere.
+    /// Tells whether a chunk is open in this thread's name, though the thread holds it nowhere.
     fn has_left_open(
         &self,
         per_stream: &PerStream,
@@ -361,7 +363,8 @@ impl ThreadState {
             && !self.in_hand.has(base)
     }
 
-    /// Makes the chunk the thread's from now on, unless a handler has come and got it another one.
+    /// Makes the chunk the thread's from now on, unless a handler has got the thread another one
+    /// meanwhile.
     fn install(
         &self,
         per_stream: &PerStream,
@@ -385,7 +388,7 @@ impl ThreadState {
         shape.chunk_at(base).chunk()
     }
 
-    /// Says of the thread's chunk that readers have to look at its mark from now on.
+    /// Notes in the thread's chunk that readers have to look at its mark from now on.
     #[cold]
     pub(super) fn mark_is_needed(&self, per_stream: &PerStream) {
         if let Some(base) = NonNull::new(per_stream.chunk.load(Relaxed))
@@ -396,7 +399,7 @@ impl ThreadState {
         }
     }
 
-    /// Counts an event that was refused where its chunk has it.
+    /// Counts a refused event in the thread's chunk.
     #[cold]
     pub(super) fn count_refused_in_chunk(
         &self,
@@ -414,11 +417,11 @@ impl ThreadState {
         }
     }
 
-    /// Begins an emission that cannot be begun again when it is interrupted; `None` while this
-    /// thread is within another one, which a handler has interrupted.
+    /// Begins an emission that cannot be restarted when it is interrupted; `None` while this thread
+    /// is within another such emission, which a handler has interrupted.
     ///
-    /// One that a handler has left for good (`siglongjmp()`) is not taken for that: the stack is
-    /// not as deep any more.
+    /// An emission that a handler has left for good (`siglongjmp()`) does not count: the stack is
+    /// no longer as deep as it was there.
     pub(super) fn begin_marked(&self) -> Option<usize> {
         let here = stack_pointer();
         let busy = self.busy.get();
@@ -430,7 +433,7 @@ impl ThreadState {
         Some(here)
     }
 
-    /// Ends it.
+    /// Ends the emission that [`begin_marked`](Self::begin_marked) began.
     pub(super) fn end_marked(&self, busy: usize) {
         compiler_fence(SeqCst);
         if self.busy.get() == busy {
@@ -438,7 +441,7 @@ impl ThreadState {
         }
     }
 
-    /// Leaves a chunk of the stream's to any thread that needs one.
+    /// Leaves a chunk of the stream to any thread that needs one.
     fn leave(&self, per_stream: &PerStream, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
         if let Some(pool) = self.pool(per_stream, parts, slot) {
             self.change(&pool, parts, |_| pool.end(&pool.shape.chunk_at(base)));
@@ -490,7 +493,7 @@ fn is_within(here: usize, outer: usize) -> bool {
 }
 
 /// Notes that one more thread emits, before it does. The thread that was the sole emitter until now
-/// sees it not later than anything that this one emits or does afterwards.
+/// sees this note no later than anything that the new emitter emits or does afterwards.
 fn note_emitter(control: &StreamControl) {
     let is_first = control
         .emitters
@@ -523,7 +526,7 @@ extern "C" fn end(state: *mut libc::c_void) {
     unsafe { libc::munmap(memory.as_ptr().cast(), size_of::<ThreadState>()) };
 }
 
-/// Runs when the program ends: the destructor of the thread that ends it does not.
+/// Runs when the program ends: the key's destructor does not run for the thread that ends it.
 #[cfg(not(any(miri, tracer_recorder)))]
 extern "C" fn on_exit() {
     let state = tls::get();
@@ -540,8 +543,9 @@ static ON_EXIT: extern "C" fn() = on_exit;
 
 /// Returns the calling thread, by the kernel's identifier.
 ///
-/// Asked of the kernel: Rust's standard library names `gettid()` as a function that may be missing,
-/// and in a program without shared libraries, where no other code calls it, it is.
+/// Makes the system call itself: Rust's standard library names `gettid()` as a function that may be
+/// missing, and it is missing in a program without shared libraries in which no other code calls
+/// it.
 pub fn own_tid() -> i32 {
     // SAFETY: takes nothing and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };

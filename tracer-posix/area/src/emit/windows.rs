@@ -1,5 +1,5 @@
 //! This process's view of its area's windows: each is mapped when a thread first needs it, and
-//! stays so.
+//! stays mapped.
 
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
@@ -64,7 +64,7 @@ impl Windows for OwnWindows {
     }
 }
 
-/// Tells whether this address is in a window that the process has filled with memory.
+/// Tells whether an address is in a window that the process has filled with memory.
 fn is_prepared(address: NonNull<u8>) -> bool {
     let prepared = process::prepared();
     if prepared == 0 {
@@ -94,7 +94,8 @@ fn map_anywhere(index: usize) -> Option<NonNull<u8>> {
     {
         return Some(start);
     }
-    // There may be too few addresses for as much as has to be mapped on the way.
+    // That way maps all of the area up to the window's end for a moment, for which there may be too
+    // few addresses.
     if let Some(file) = process::open_file() {
         let is_mapped = mapping::map_file_at(start, WINDOW_BYTES, file.as_raw_fd(), offset);
         mapping::close(file);

@@ -14,19 +14,20 @@ use crate::{FinalStatus, LogHeader, LogOptions, sys, trailer};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation, stop};
 use tracer_engine::{EventTypes, Ledger, LogFullPolicy, sizes};
 
-/// Bytes that packets are filled up to: enough that the header does not count, and few enough that
-/// a damaged packet is no great loss. Thousands of events fit into 64 KiB.
+/// Bytes that packets are filled up to: enough that the packet's header hardly matters, and few
+/// enough that a damaged packet is no great loss. 64 KiB would hold thousands of events.
 const PACKET_TARGET: usize = 16 * 1024;
 
-/// A packet of a `LOOP` log is at most this part of it: so much is overwritten in one go.
+/// A packet of a `LOOP` log takes at most this fraction of the log: a new packet overwrites no more
+/// than that at once.
 const LOOP_PARTS: u64 = 8;
 
 /// Space that an `UNTIL_FULL` log reserves for its STOP.
 const STOP_RESERVE: usize = 1024;
 
-/// Difference, in nanoseconds, up to which two readings of both clocks show that the date was not
-/// set. Where it is not, both clocks go alike, and readings differ by their own errors: dates must
-/// not move by them, nor leave what the header says.
+/// Largest difference, in nanoseconds, between two readings of both clocks that counts as an error
+/// of reading: beyond it, the date was set. Such errors must not change dates, nor take them away
+/// from what the header says.
 const READ_APART_NS: u64 = 10_000;
 
 /// Returns the smallest limit of a log whose events have at most `max_data_size` bytes of user
@@ -42,10 +43,10 @@ pub(crate) fn least_size(max_data_size: usize) -> u64 {
 pub(super) struct WriterCore<M> {
     pub medium: M,
     pub header: FileHeader,
-    /// The file's header is not what `header` is.
+    /// The header in the file differs from `header`.
     pub is_header_stale: bool,
     pub builder: PacketBuilder,
-    /// Most bytes that the packet at hand should get.
+    /// Most bytes that the current packet should get.
     pub packet_limit: usize,
     pub pending: Pending,
     /// The last write failed: only a flush tries again.
@@ -65,11 +66,11 @@ pub(super) struct WriterCore<M> {
     pub is_closed: bool,
     pub is_overrun: bool,
     pub last_time: MonotonicNs,
-    /// Up to when nothing has happened beside what was added, as far as that was said.
+    /// Up to when all events were added, as [`advance`](Self::advance) last said.
     pub ended: Option<MonotonicNs>,
     /// Added to every time, so that a log that is continued goes on after its end.
     pub time_shift: u64,
-    /// The end of the last packet that was written.
+    /// When the last packet that was written ends, on `CLOCK_REALTIME`.
     pub last_realtime: u64,
     /// Nanoseconds from `CLOCK_MONOTONIC` to `CLOCK_REALTIME`, as last found.
     pub clocks_apart: i64,
@@ -107,7 +108,7 @@ impl<M: Medium> WriterCore<M> {
         let region = Region::new(options.policy, max_size);
         let mut core = Self::with_header(medium, header, region);
         if let Err(error) = core.reserve() {
-            // Some file systems keep what they had found so far.
+            // Some file systems keep the space that they found before they failed.
             core.medium.set_len(0)?;
             return Err(error);
         }
@@ -158,7 +159,7 @@ impl<M: Medium> WriterCore<M> {
             Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
                 Err(WriteError::NoSpace { bytes, source })
             }
-            // It cannot be done here; a write will show if there is no space.
+            // The file system cannot reserve space: a write will fail if there is none.
             _ => Ok(()),
         }
     }
@@ -194,14 +195,14 @@ impl<M: Medium> WriterCore<M> {
         result
     }
 
-    /// Notes that nothing is to be added before this moment, which is on the clock of the events.
+    /// Records that all events up to this moment, on the clock of the events, were added.
     pub fn advance(&mut self, to: MonotonicNs) {
         let to = MonotonicNs(to.0.saturating_add(self.time_shift));
         self.ended = self.ended.max(Some(to));
     }
 
-    /// Ends the packet at hand and finds out whether the event fits into a new one. When it does
-    /// not, it is counted.
+    /// Ends the current packet and finds out whether the event fits into a new one. If not, counts
+    /// the event as lost.
     #[cold]
     fn make_space(
         &mut self,
@@ -211,7 +212,7 @@ impl<M: Medium> WriterCore<M> {
     ) -> (bool, Result<(), WriteError>) {
         if self.builder.count() > 0 {
             if self.pending.is_full() {
-                // The flush that failed has said why.
+                // The flush that failed has returned the error.
                 self.count_unwritten(1);
                 return (false, Ok(()));
             }
@@ -239,7 +240,7 @@ impl<M: Medium> WriterCore<M> {
         (false, Err(WriteError::EventTooLong { length, max }))
     }
 
-    /// Returns the most bytes of a packet that can be written once `pending` bytes of others are.
+    /// Returns the most bytes of a packet that can be written after `pending` bytes of others.
     fn longest_packet(&self, pending: usize) -> usize {
         self.without_reserve(self.region.space(pending))
             .min(MAX_PACKET_BYTES)
@@ -309,7 +310,7 @@ impl<M: Medium> WriterCore<M> {
         self.is_overrun |= events > 0;
     }
 
-    /// Takes note of what was lost by now: so every packet says of losses before its events.
+    /// Records what was lost so far: every packet states the losses before its events.
     pub fn count_losses(&mut self, lost: &Ledger) {
         self.stream_losses = LossCounts::from_ledger(lost);
         self.losses.set_stream(
@@ -369,7 +370,7 @@ impl<M: Medium> WriterCore<M> {
             losses: &self.losses,
         };
         packet.write_to(&mut self.packet, &context);
-        // A write that was torn is overwritten by the next attempt: the offset stays the same.
+        // The next attempt overwrites a torn write: it goes to the same offset.
         self.medium.write_all_at(&self.packet, offset)?;
         self.region
             .written(self.packet.len(), packet.count, self.sequence);
@@ -424,7 +425,7 @@ impl<M: Medium> WriterCore<M> {
         self.header.content = Content::default();
         self.write_header()?;
         if options.policy == LogFullPolicy::Loop {
-            // Readers go by the log's id, so its space stays.
+            // Readers skip packets with another log's id: the file keeps its length.
             return Ok(());
         }
         self.medium.set_len(REGION_START)?;
@@ -475,10 +476,11 @@ impl<M: Medium> WriterCore<M> {
         result.and(self.write_header())
     }
 
-    /// Returns when what is in the log ends; `None` where that was not said.
+    /// Returns when the trace in the log ended; `None` if [`advance`](Self::advance) was never
+    /// called.
     fn ended(&self) -> Option<MonotonicNs> {
         let ended = self.ended?.max(self.last_time);
-        // What came after the log was full is not in it.
+        // Events after the log was full are not in it.
         Some(if self.is_closed {
             self.last_time
         } else {
@@ -486,8 +488,8 @@ impl<M: Medium> WriterCore<M> {
         })
     }
 
-    /// Counts the events that could not be written to the end as lost; the bytes that they have
-    /// left in the file make space.
+    /// Counts the events that still could not be written as lost, and frees the space of a torn
+    /// write.
     fn give_up_pending(&mut self) {
         self.count_unwritten(self.pending.events() + u64::from(self.builder.count()));
         self.pending.clear();
@@ -495,12 +497,12 @@ impl<M: Medium> WriterCore<M> {
         self.truncate_file();
     }
 
-    /// Takes away what a write has left that failed. If this fails, readers skip what is there.
+    /// Removes the bytes of a write that failed. If this fails too, readers skip them.
     fn truncate_file(&mut self) {
         let _ = self.medium.set_len(self.region.end());
     }
 
-    /// Returns where it lies.
+    /// Writes the trailer, and returns its offset.
     fn write_trailer(
         &mut self,
         types: &EventTypes,
@@ -509,7 +511,7 @@ impl<M: Medium> WriterCore<M> {
         let bytes = trailer::to_bytes(types, status, self.header.log_id);
         let offset = self.region.trailer();
         self.medium.write_all_at(&bytes, offset)?;
-        // Space that was reserved and not used goes back.
+        // Frees space that was reserved and not used.
         self.medium.set_len(offset + bytes.len() as u64)?;
         Ok(offset)
     }

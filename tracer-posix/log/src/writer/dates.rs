@@ -46,8 +46,8 @@ impl Medium for Scripted {
     }
 }
 
-/// Returns by how much each event's date is not what its time and [`APART`] say, in a log with a
-/// packet for each reading.
+/// Writes a log with a packet for each reading of the clocks. Returns how far the date of each
+/// event is from its time plus [`APART`].
 fn off(readings: &[i64]) -> Vec<i64> {
     let file = tempfile::tempfile().unwrap();
     let apart = Rc::new(Cell::new(APART));

@@ -1,4 +1,4 @@
-//! A medium that fails when a test wants it to, and what a log is worth afterwards.
+//! Tests with a medium that fails: what a log still holds afterwards.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,7 +24,7 @@ const EVENTS: u64 = 400;
 struct Failure {
     /// Number of the write that fails, counted from 0.
     write: usize,
-    /// Bytes of it that are written all the same.
+    /// Bytes of that write that are written all the same.
     torn_after: usize,
     error: i32,
     /// All writes after it fail as well, and write nothing.
@@ -106,8 +106,8 @@ fn types() -> EventTypes {
     types
 }
 
-/// Writes a log of `EVENTS` events, each with its index on a disk; a flush for every 10. Returns
-/// what the writer said at the end.
+/// Writes a log of `EVENTS` events to a disk, each with its index as data, and flushes it after
+/// every 10. Returns the result of completing the log.
 fn write(disk: &Shared, policy: LogFullPolicy) -> Result<(), WriteError> {
     let info = LogHeader {
         attributes: Attributes::default().with_max_data_size(64),
@@ -130,7 +130,7 @@ fn write(disk: &Shared, policy: LogFullPolicy) -> Result<(), WriteError> {
             program_address: 0,
             truncation: Truncation::None,
         };
-        // What fails is reported by the end as well.
+        // An error that lasts is returned at the end as well.
         let _ = core.append(&header, &index.to_le_bytes(), b"", &types);
         if index % 10 == 9 {
             let _ = core.flush(&ledger);
@@ -187,7 +187,7 @@ fn is_a_run(indices: &[u64]) -> bool {
 fn a_write_that_fails_once_loses_nothing() {
     for policy in POLICIES {
         let (writes, whole) = written_without_failure(policy);
-        // The first two are those of the header, without which there is no log.
+        // The first two writes are those of the header, without which there is no log.
         for write_that_fails in 2..writes - 3 {
             for torn_after in [0, 1, 100, 10_000] {
                 let disk = Shared::default();
@@ -203,7 +203,7 @@ fn a_write_that_fails_once_loses_nothing() {
                 assert_eq!(read.damage, Damage::default());
                 assert_eq!(read.indices.len() as u64 + read.lost, EVENTS);
                 assert!(is_a_run(&read.indices));
-                // Packets may be of other sizes: the retried one, and what came meanwhile.
+                // The packet that is written again, and those after it, may have other sizes.
                 let difference = read.indices.len().abs_diff(whole.indices.len());
                 assert!(
                     difference <= 40,
@@ -230,7 +230,7 @@ fn wherever_writing_stops_what_was_whole_can_be_read() {
                 });
                 let _ = write(&disk, policy);
                 let Some(read) = read(&disk) else {
-                    // One copy of the header was never written whole.
+                    // Neither copy of the header was written whole.
                     assert!(write_that_fails < 1);
                     continue;
                 };

@@ -20,10 +20,9 @@ use tracer_engine::{EventTypes, Ledger};
 
 /// Writes a log.
 ///
-/// Events are gathered into packets of up to 16 KiB and written when a packet is full or
-/// [`flush`](Self::flush) is called. A write that fails loses nothing at first: what could not be
-/// written waits, and is tried again by the next flush, up to a bound; beyond it events are counted
-/// as lost in the log.
+/// The writer gathers events into packets of up to 16 KiB, and writes a packet when it is full or
+/// when [`flush`](Self::flush) is called. A write that fails loses nothing at first: its packets
+/// wait for the next flush, up to a bound. Events beyond that bound count as lost in the log.
 ///
 /// A writer that is dropped without [`complete`](Self::complete) leaves a log that can be read,
 /// without what was not flushed.
@@ -33,10 +32,10 @@ pub struct LogWriter {
 }
 
 impl LogWriter {
-    /// Makes a log in `file`, from offset 0 on; what the file held is dropped. Only written, never
-    /// read, so that a file that is open for writing only will do. Space for the whole log is
-    /// reserved where the file system can. Other processes cannot write a log to the same file
-    /// until this one is completed, or its process has ended.
+    /// Makes a log in `file`, from offset 0 on, and drops what the file held. The writer never
+    /// reads: the file may be open for writing only. It reserves space for the whole log where the
+    /// file system can. Other processes cannot write a log to the same file until this one is
+    /// completed, or its process has ended.
     ///
     /// # Errors
     ///
@@ -51,8 +50,8 @@ impl LogWriter {
     /// size stay what they are. Returns its event types too: new events must use their identifiers.
     /// `file` has to be open for reading and writing.
     ///
-    /// The log says that it is incomplete until it is completed again. When the machine was started
-    /// anew since, the times of new events go on from the last one of the log.
+    /// The log says that it is incomplete until it is completed again. If the machine was restarted
+    /// since, the times of new events continue after the last one of the log.
     ///
     /// # Errors
     ///
@@ -67,7 +66,8 @@ impl LogWriter {
     }
 
     /// Adds an event, whose thread is named `comm` (empty where unknown; truncated at 16 bytes).
-    /// `types` knows the name of its type. It is recorded or counted, also when this fails.
+    /// `types` knows the name of its type. The event is recorded, or counted as lost, even if this
+    /// call fails.
     ///
     /// # Errors
     ///
@@ -82,14 +82,13 @@ impl LogWriter {
         self.core.append(header, data, comm, types)
     }
 
-    /// Takes note of what was lost by now, before events are added that came after it: what is
-    /// written with them says so.
+    /// Records what was lost so far. Called before events are added that came after those losses:
+    /// their packets then state the losses.
     pub fn count_losses(&mut self, lost: &Ledger) {
         self.core.count_losses(lost);
     }
 
-    /// Writes what was added and is not in the file yet; `lost` is where the stream's events went
-    /// so far.
+    /// Writes the events that are not in the file yet. `lost` has the losses of the stream so far.
     ///
     /// # Errors
     ///
@@ -98,12 +97,11 @@ impl LogWriter {
         self.core.flush(lost)
     }
 
-    /// Empties the log (`posix_trace_clear`): as it was when it was made, under a new id.
+    /// Empties the log (`posix_trace_clear`): it is as when it was made, with a new id.
     ///
     /// # Errors
     ///
-    /// See [`WriteError`]. What is added from then on counts as the log's first events all the
-    /// same.
+    /// See [`WriteError`]. Even then, events that are added later are the log's first.
     pub fn clear(&mut self) -> Result<(), WriteError> {
         self.core.clear()
     }
@@ -128,7 +126,7 @@ impl LogWriter {
         self.core.lost_in_log()
     }
 
-    /// Tells whether the log takes no more: it is full, and its policy is to end then.
+    /// Tells whether the log takes no more: it is full, and its policy is `UNTIL_FULL`.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.core.is_closed
@@ -147,23 +145,23 @@ impl LogWriter {
         self.core.losses.unwritten
     }
 
-    /// Takes note that the trace has come to this moment, on the clock of its events: nothing has
-    /// happened up to it that was not added. The log then says, once it is complete, how long the
-    /// trace went on after the last event.
+    /// Records that the trace has come to this moment, on the clock of its events: all events up to
+    /// it were added. Once the log is complete, it says how long the trace went on after the last
+    /// event.
     pub fn advance(&mut self, to: MonotonicNs) {
         self.core.advance(to);
     }
 
-    /// Writes what is left, all event types and the final status, and marks the log as complete.
-    /// Nothing may be added then. What this writer knows of the log itself (full, overrun, an error
-    /// of this very flush) is added to `status`.
+    /// Writes the remaining events, all event types and the final status, and marks the log as
+    /// complete. Nothing may be added afterwards. The writer adds to `status` what it knows of the
+    /// log itself (full, overrun, an error of this very flush).
     ///
-    /// It is not forced to the disk: a program that needs it to outlive a power failure calls
+    /// The log is not forced to the disk: a program that needs it to outlive a power failure calls
     /// `sync_all` on the file.
     ///
     /// # Errors
     ///
-    /// See [`WriteError`]. The log is then as complete as could be, and says what is missing.
+    /// See [`WriteError`]. The log is then as complete as possible, and says what is missing.
     pub fn complete(
         &mut self,
         types: &EventTypes,
@@ -176,7 +174,7 @@ impl LogWriter {
     }
 }
 
-/// Checks that a file is fit for a log. From then on no other process writes a log to it.
+/// Checks that a file is fit for a log, and locks it against logs of other processes.
 fn check(file: &File) -> Result<(), WriteError> {
     let opened = sys::opened(file)?;
     if !opened.for_writing {

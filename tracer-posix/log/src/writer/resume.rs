@@ -1,4 +1,4 @@
-//! Going on with a log that is there already.
+//! Continuing a log that is there already.
 
 use std::fs::File;
 
@@ -71,8 +71,8 @@ impl<M: Medium> WriterCore<M> {
         self.clocks_apart = realtime_offset;
         let now = self.medium.clocks();
         if now.monotonic.0 < packet.last_time {
-            // The machine was started anew, and its clock with it. The log's own goes on as if it
-            // had run on.
+            // The machine was restarted, and its clock with it. The times of the log continue as if
+            // the clock had not stopped.
             let as_if = now
                 .realtime
                 .0

@@ -14,6 +14,9 @@ const CAUSES: usize = 3;
 /// Most subjects that are listed.
 const SUBJECTS: usize = 8;
 
+/// Most names of spans of one side alone that are listed.
+const NAMES: usize = 20;
+
 /// Least part of a difference, in hundredths, for which a cause counts.
 const COUNTS_FROM: u64 = 5;
 
@@ -31,10 +34,10 @@ pub fn text(comparison: &Comparison) -> String {
         push_side(&mut out, letter, runs);
     }
     let all = &comparison.differences;
-    if all
-        .iter()
-        .all(|one| matches!(one.verdict, Change::Same | Change::Unsure))
-    {
+    let is_alike = |one: &Difference| matches!(one.verdict, Change::Same | Change::Unsure);
+    if all.is_empty() {
+        out.push_str("\nnothing to compare: no span or program is on both sides\n");
+    } else if all.iter().all(is_alike) {
         out.push_str("\nnothing is clearly slower or faster\n");
     }
     for difference in all.iter().take(SUBJECTS) {
@@ -50,8 +53,13 @@ pub fn text(comparison: &Comparison) -> String {
     }
     for (side, names) in ["A", "B"].iter().zip(&comparison.only_in) {
         if !names.is_empty() {
-            let names: Vec<String> = names.iter().map(|name| people(name)).collect();
-            out.push_str(&format!("\nspans of {side} alone: {}\n", names.join(", ")));
+            let shown: Vec<String> = names.iter().take(NAMES).map(|name| people(name)).collect();
+            let rest = match names.len() - shown.len() {
+                0 => String::new(),
+                rest => format!(", and {rest} others (--format json has all)"),
+            };
+            let shown = shown.join(", ");
+            out.push_str(&format!("\nspans of {side} alone: {shown}{rest}\n"));
         }
     }
     out

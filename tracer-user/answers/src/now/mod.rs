@@ -72,7 +72,8 @@ struct Missing {
     refused: Vec<i32>,
     /// Processes that keep the kernel from answering.
     held: Vec<i32>,
-    /// Number of processes for which there was no time.
+    /// Number of processes for which there was no time, or that are too many beside those that the
+    /// user asked for.
     processes: usize,
     /// Number of threads for which there was no time, or of which a process has too many.
     threads: usize,
@@ -124,6 +125,7 @@ impl WaitSnapshot {
         let mut look = WaitLook::new();
         let mut queue: VecDeque<i32> = pids.iter().copied().collect();
         let mut known: BTreeSet<i32> = moment.asked.clone();
+        let mut left_out = BTreeSet::new();
         let most = known.len() + MOST_OTHERS;
         while let Some(pid) = queue.pop_front() {
             if look.is_late() {
@@ -131,11 +133,15 @@ impl WaitSnapshot {
                 continue;
             }
             for holder in moment.look_at(&mut look, pid) {
-                if known.len() < most && known.insert(holder.pid()) {
-                    queue.push_back(holder.pid());
+                let holder = holder.pid();
+                if known.len() < most && known.insert(holder) {
+                    queue.push_back(holder);
+                } else if !known.contains(&holder) {
+                    left_out.insert(holder);
                 }
             }
         }
+        moment.missing.processes += left_out.len();
         (moment.deadlocks, moment.behind) = circles::find(&moment);
         moment
     }

@@ -14,17 +14,18 @@ use crate::queries::words::thread;
 /// Deepest level of a chain.
 const DEEPEST: usize = 24;
 
-/// Holders of one wait that are named.
+/// Most holders of one wait that are named.
 const MOST_HOLDERS: usize = 4;
 
-/// Lines after which a thread that was shown is not followed again: where many have the same, as
-/// ends of many pipes, there are more ways from one to the next than can be shown.
+/// Lines after which the answer follows no thread a second time. Where many threads hold the same,
+/// such as the ends of many pipes, there are more paths between them than can be shown.
 const MOST_REPEATING: usize = 1000;
 
-/// Lines, where the answer is to be brief.
+/// Most lines of a brief answer.
 const BRIEF_LINES: usize = 40;
 
-/// Renders the answer. With `has_stacks`, the functions of each thread too.
+/// Renders the answer: with `has_stacks`, with the functions of each thread; with `is_brief`, only
+/// its first lines.
 #[must_use]
 pub fn text(moment: &WaitSnapshot, has_stacks: bool, is_brief: bool) -> String {
     let mut shown = Shown {
@@ -40,15 +41,19 @@ pub fn text(moment: &WaitSnapshot, has_stacks: bool, is_brief: bool) -> String {
     shown.missing();
     shown.next();
     if is_brief {
-        let lines = shown.out.lines().count();
-        let mut brief: Vec<&str> = shown.out.lines().take(BRIEF_LINES - 1).collect();
-        let more = format!("{} more lines", lines.saturating_sub(brief.len()));
-        if lines > brief.len() {
-            brief.push(&more);
-        }
-        return brief.join("\n") + "\n";
+        return brief(&shown.out);
     }
     shown.out
+}
+
+/// Returns the first lines of an answer, with the number of those that are left out.
+fn brief(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    if lines.len() <= BRIEF_LINES {
+        return text.to_owned();
+    }
+    let (shown, left_out) = lines.split_at(BRIEF_LINES - 1);
+    format!("{}\n{} more lines\n", shown.join("\n"), left_out.len())
 }
 
 struct Shown<'a> {
@@ -100,13 +105,14 @@ impl Shown<'_> {
         }
     }
 
-    /// Describes how the next thread has what one waits for.
+    /// Describes how the thread called `next` holds what `thread` waits for.
     fn held_by(&self, thread: ThreadId, next: &str) -> String {
         let kind = self.moment.activity(thread).and_then(ThreadActivity::wait);
         relation(kind.map(|wait| wait.kind), next)
     }
 
-    /// Shows who waits, with all that it waits for: first those that no other one waits for.
+    /// Shows the threads that wait, each with all that it waits for. Threads for which no other
+    /// thread waits come first.
     fn chains(&mut self) {
         let moment = self.moment;
         let asked = |thread: &ThreadId| moment.is_asked(*thread);
@@ -128,7 +134,7 @@ impl Shown<'_> {
         }
     }
 
-    /// Says that no thread works for the trace that was asked for.
+    /// Says so where no thread works for the trace that the user asked for.
     fn traces(&mut self) {
         let moment = self.moment;
         if moment.trace.is_none() || moment.threads.keys().any(|one| moment.is_asked(*one)) {
@@ -145,7 +151,8 @@ impl Shown<'_> {
         );
     }
 
-    /// Groups threads that wait for the same at the same place, in the order of the first of each.
+    /// Groups threads that wait for the same at the same place. The groups are in the order of
+    /// their first threads.
     fn alike(&self, threads: &[ThreadId]) -> Vec<Vec<ThreadId>> {
         let mut groups: Vec<Vec<ThreadId>> = Vec::new();
         let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -195,22 +202,27 @@ impl Shown<'_> {
         self.stack(depth, thread);
     }
 
-    /// Shows those who have what a thread waits for, and what these wait for.
+    /// Shows the holders of what a thread waits for, and what these holders wait for in turn.
     fn holders_of(&mut self, depth: usize, thread: ThreadId, way: &mut Vec<ThreadId>) {
         let Some(activity) = self.moment.activity(thread) else {
             return;
         };
-        if depth > DEEPEST {
-            return;
-        }
         let kind = activity.wait().map(|wait| wait.kind);
         let holders = activity.holders().to_vec();
+        if depth > DEEPEST {
+            if !holders.is_empty() {
+                self.line(depth, "and so on: the chain is longer");
+            }
+            return;
+        }
         for (index, holder) in holders.iter().take(MOST_HOLDERS).enumerate() {
             let word = if index == 0 { "" } else { "or " };
             self.holder((depth, word), kind, *holder, way);
         }
-        if let Some(more) = holders.len().checked_sub(MOST_HOLDERS + 1) {
-            self.line(depth, &format!("or {} others", more + 1));
+        match holders.len().saturating_sub(MOST_HOLDERS) {
+            0 => {}
+            1 => self.line(depth, "or 1 other"),
+            more => self.line(depth, &format!("or {more} others")),
         }
     }
 
@@ -302,7 +314,7 @@ impl Shown<'_> {
         looked.map_or_else(String::new, |looked| self.does(looked))
     }
 
-    /// Returns the threads that may end what a thread does.
+    /// Returns the threads that may end the wait of a thread, or its stop by a tracer.
     fn holders(&self, thread: ThreadId) -> Vec<ThreadId> {
         let holders = self
             .moment
@@ -356,14 +368,19 @@ impl Shown<'_> {
                 ),
             );
         }
-        if missing.processes + missing.threads > 0 {
+        let unseen = [
+            (missing.processes, "process", "processes"),
+            (missing.threads, "thread", "threads"),
+        ];
+        let unseen = unseen.into_iter().filter(|(count, ..)| *count > 0);
+        let unseen: Vec<String> = unseen
+            .map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+            .collect();
+        if !unseen.is_empty() {
+            let unseen = unseen.join(" and ");
             self.line(
                 0,
-                &format!(
-                    "{} and {} threads were not looked at: there was no time",
-                    processes(missing.processes),
-                    missing.threads
-                ),
+                &format!("not looked at: {unseen}, for lack of time or as there are too many"),
             );
         }
     }
@@ -405,7 +422,8 @@ fn processes(count: usize) -> String {
     }
 }
 
-/// Describes how one has what another waits for.
+/// Describes how `who` holds what another thread waits for. `kind` is that of the wait, and `None`
+/// where `who` traces the other thread.
 fn relation(kind: Option<WaitKind>, who: &str) -> String {
     match kind {
         Some(WaitKind::Mutex | WaitKind::RwLock | WaitKind::FileLock) => format!("held by {who}"),
@@ -419,7 +437,7 @@ fn relation(kind: Option<WaitKind>, who: &str) -> String {
     }
 }
 
-/// Describes a wait: `waits for mutex 0x7f12 (queue) in futex at take`.
+/// Describes a wait: `waits for mutex 0x7f12 (queue) at take`.
 fn waits_for(wait: &ThreadWait, looked: &LookedAt) -> String {
     let mut words = format!("waits for {}", wait.kind.in_words());
     if let Some(file) = &wait.file {
@@ -427,7 +445,7 @@ fn waits_for(wait: &ThreadWait, looked: &LookedAt) -> String {
         push_for_people(&mut name, file);
         let name = String::from_utf8_lossy(&name).into_owned();
         words.push(' ');
-        // Its name says what it is.
+        // The prefix would repeat the kind of the wait.
         let bare = name.strip_prefix("pipe:").or(name.strip_prefix("socket:"));
         words.push_str(bare.unwrap_or(&name));
     }
@@ -445,7 +463,7 @@ fn waits_for(wait: &ThreadWait, looked: &LookedAt) -> String {
     if wait.readers > 0 {
         words.push_str(&format!(" that {} readers have", wait.readers));
     }
-    // A lock's word says that by itself.
+    // A wait at an address is in the call `futex`. The name of a known kind of lock implies that.
     let is_plain = wait.address.is_none() || wait.kind == WaitKind::Futex;
     if let Some(call) = looked.system_call.as_ref().filter(|_| is_plain) {
         words.push_str(&format!(" in {call}"));
