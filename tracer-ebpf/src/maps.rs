@@ -616,6 +616,20 @@ pub fn set_running(cpu: u32, Pid(tid): Pid, since_ns: u64) {
     unsafe { word.wrapping_add(1).write_volatile(since_ns) };
 }
 
+/// Notes that no traced thread has this CPU.
+#[inline(always)]
+pub fn forget_running(cpu: u32) {
+    let Some(running) = RUNNING.get_ptr_mut(cpu) else {
+        return;
+    };
+    let tid = running.cast::<u64>();
+    // SAFETY: inside the entry that the look-up gave, which only this CPU uses.
+    if unsafe { tid.read_volatile() } != 0 {
+        // SAFETY: as above.
+        unsafe { tid.write_volatile(0) };
+    }
+}
+
 /// Adds to how long traced threads have had this CPU: the last one had it since then.
 #[inline(always)]
 pub fn add_running(cpu: u32, ran_ns: u64) {

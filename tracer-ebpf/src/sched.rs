@@ -16,8 +16,8 @@ use crate::guard;
 use crate::maps;
 use crate::off_cpu;
 use crate::offsets::{
-    COUNTS_RATES, HAS_TASK_PT_REGS, REGS_CALL, RUN_QUEUE_SWITCHES, SWITCH_ARGUMENTS, TASK_FLAGS,
-    TASK_STACK, USER_WORKER, WORD_TYPE,
+    CHOOSES, COUNTS_RATES, HAS_TASK_PT_REGS, REGS_CALL, RUN_QUEUE_SWITCHES, SWITCH_ARGUMENTS,
+    TASK_FLAGS, TASK_STACK, USER_WORKER, WORD_TYPE,
 };
 use crate::pid::Pid;
 use crate::record::{Wake, header, record_on};
@@ -39,6 +39,10 @@ fn switch<C: Tracepoint>(ctx: &C) {
     // what they run should be short, for it is seldom in the processor's nearest memory.
     let (prev_state, next_state) = (maps::traced(prev.pid()), maps::traced(next.pid()));
     if (prev_state | next_state) & traced::TRACED == 0 {
+        // A process that is no longer chosen may leave its CPU here, and be chosen again later.
+        if CHOOSES.load() != 0 {
+            maps::forget_running(this_cpu());
+        }
         return;
     }
     let (mut leaves, mut comes) = (

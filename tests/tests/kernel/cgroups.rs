@@ -326,3 +326,67 @@ fn processes_that_end_as_soon_as_they_are_in_a_chosen_group_have_their_names() {
         assert_eq!(shown["comm"], name, "{}", exit.line);
     }
 }
+
+/// Python that leaves the traced group, sleeps and works outside of it, and comes back, again and
+/// again on one CPU. It writes down how much of the CPU it has had.
+const COMES_BACK: &str = "
+import os, sys, time
+inside, outside, begin, said = sys.argv[1:]
+os.sched_setaffinity(0, {0})
+def go(group):
+    with open(group + '/cgroup.procs', 'w') as file:
+        file.write(str(os.getpid()))
+def work(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+go(inside)
+while not os.path.exists(begin):
+    time.sleep(0.01)
+for _ in range(100):
+    go(outside)
+    time.sleep(0.01)
+    work(0.001)
+    go(inside)
+    work(0.0005)
+    time.sleep(0.001)
+go(outside)
+with open(said, 'w') as file:
+    file.write(str(time.thread_time_ns()))
+";
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_thread_that_was_outside_of_its_group_has_not_run_while_it_slept_there() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [begin, said] = ["begin", "said"].map(|name| folder.path().join(name));
+    let (inside, outside) = (Cgroup::new().unwrap(), Cgroup::new().unwrap());
+    let mut program = Command::new("python3")
+        .args(["-c", COMES_BACK])
+        .args([inside.path(), outside.path(), &begin, &said])
+        .spawn()
+        .unwrap();
+    let group = inside.path().to_str().unwrap();
+    let mut tracer = Tracer::start("attach", ["--cgroup", group, "--events", "switch"]).unwrap();
+    let pid = program.id().cast_signed();
+    let is_there = |event: &Event| event.is_system("switch_in") && event.pid == pid;
+    tracer.wait_for(is_there).unwrap();
+    fs::write(&begin, "").unwrap();
+    assert!(program.wait().unwrap().success());
+    let trace = tracer.stop().unwrap();
+    let summary = trace.summary().unwrap();
+    assert_eq!(summary.all_lost(), 0, "{}", trace.stderr);
+    let events = trace.events().unwrap();
+    let ran = events.iter().filter_map(|event| event.integer("ran_ns"));
+    let (count, ran): (i64, i64) = ran.fold((0, 0), |(count, sum), one| (count + 1, sum + one));
+    // The kernel's own account has what it did outside, too.
+    let by_the_kernel: i64 = fs::read_to_string(said).unwrap().parse().unwrap();
+    assert!(count >= 100, "{count}");
+    assert!(
+        ran <= by_the_kernel,
+        "{count} times, {ran} of {by_the_kernel} ns"
+    );
+}

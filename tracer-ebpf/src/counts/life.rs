@@ -27,5 +27,6 @@ pub fn replaced<C: Tracepoint>(task: &Task<C>, old: Pid, state: u8) {
     threads::renumber(old, task.tid().shown());
     if state & traced::UNSTARTED != 0 {
         maps::set_traced(task.pid(), state & !traced::UNSTARTED);
+        switches::start(task);
     }
 }

@@ -56,14 +56,6 @@ pub fn count<C: Tracepoint>(task: &Task<C>, of: (u32, u32), also: u64, took_ns: 
     }
 }
 
-/// Adds how long something took that is counted later, or was before.
-#[inline(always)]
-pub fn time<C: Tracepoint>(task: &Task<C>, of: (u32, u32), took_ns: u64) {
-    if let Some(sum) = sum_of(task, of) {
-        add_time(sum, took_ns);
-    }
-}
-
 /// Counts that an event's time is not known, as there are too many threads.
 #[inline(always)]
 pub fn count_without_thread() {

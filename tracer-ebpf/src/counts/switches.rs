@@ -4,7 +4,7 @@ use aya_ebpf::helpers::bpf_ktime_get_ns;
 
 use tracer_common::kernel::{counted, counting};
 
-use super::sums::{NO_TIME, count, time};
+use super::sums::{NO_TIME, count};
 use super::threads::{self, Entry, entry, entry_or_new, open_call};
 use super::{are_asked, is_counted};
 use crate::context::{Tracepoint, at_tracepoint};
@@ -52,10 +52,10 @@ fn leave<C: Tracepoint>(ctx: &C, prev: &Task<C>, now: u64) {
         _ => None,
     };
     if !is_forced && state & DEAD != 0 {
-        // What it did until it ended has been counted.
         if are_asked(counting::SWITCHES) {
-            count(prev, (counted::RUNNING, 0), 0, NO_TIME);
+            count(prev, (counted::RUNNING, 0), 0, ran(entry(tid), now));
         }
+        threads::forget(tid);
         return;
     }
     if call.is_none() && !are_asked(counting::SWITCHES) {
@@ -70,10 +70,7 @@ fn leave<C: Tracepoint>(ctx: &C, prev: &Task<C>, now: u64) {
     if !are_asked(counting::SWITCHES) {
         return;
     }
-    let ran = match known {
-        Some(entry) if entry.does() == counted::RUNNING => now.saturating_sub(entry.since()),
-        _ => NO_TIME,
-    };
+    let ran = ran(known, now);
     count(prev, (counted::RUNNING, 0), u64::from(is_forced), ran);
     if let Some(entry) = known {
         let does = if is_forced {
@@ -85,6 +82,15 @@ fn leave<C: Tracepoint>(ctx: &C, prev: &Task<C>, now: u64) {
         };
         entry.set_forced(u32::from(is_forced));
         entry.begin(does, now);
+    }
+}
+
+/// Returns how long a thread has had its CPU by now, where that is known.
+#[inline(always)]
+fn ran(known: Option<Entry>, now: u64) -> u64 {
+    match known {
+        Some(entry) if entry.does() == counted::RUNNING => now.saturating_sub(entry.since()),
+        _ => NO_TIME,
     }
 }
 
@@ -152,21 +158,27 @@ fn woken_first<C: Tracepoint>(ctx: &C) {
     }
 }
 
-/// Counts what the running thread, which ends, has done until now, and forgets it.
+/// Notes that the running thread makes no call any more and ends. Until it leaves its CPU for good,
+/// it has the CPU, waits for it, or for something else.
 #[inline(always)]
 pub fn end<C: Tracepoint>(task: &Task<C>) {
     let tid = task.tid().shown();
     let Some(entry) = entry(tid) else {
         return;
     };
-    if are_asked(counting::SWITCHES) && entry.does() == counted::RUNNING {
-        // SAFETY: the helper takes no argument and only reads the clock.
-        let now = unsafe { bpf_ktime_get_ns() };
-        time(
-            task,
-            (counted::RUNNING, 0),
-            now.saturating_sub(entry.since()),
-        );
+    if are_asked(counting::SWITCHES) {
+        entry.set_kind(0);
+        entry.set_entered(0);
+    } else {
+        threads::forget(tid);
     }
-    threads::forget(tid);
+}
+
+/// Notes that the running thread, of a command that is counted from now on, has its CPU.
+#[inline(always)]
+pub fn start<C: Tracepoint>(task: &Task<C>) {
+    if are_asked(counting::SWITCHES) {
+        // SAFETY: the helper takes no argument and only reads the clock.
+        threads::start(task, counted::RUNNING, unsafe { bpf_ktime_get_ns() });
+    }
 }

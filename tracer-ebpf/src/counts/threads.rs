@@ -110,6 +110,24 @@ pub fn begin<C: Tracepoint>(task: &Task<C>) -> Option<Entry> {
     entry
 }
 
+/// Makes the entry of a thread that is counted from now on, and does this. Where there is no space,
+/// it has none.
+#[inline(always)]
+pub fn start<C: Tracepoint>(task: &Task<C>, does: u32, since_ns: u64) {
+    let thread = CountedThread {
+        since_ns,
+        entered_ns: 0,
+        pid: task.pid().shown(),
+        does,
+        kind: 0,
+        number: 0,
+        is_new: 0,
+        is_forced: 0,
+    };
+    let tid = task.tid().shown();
+    let _ = COUNTED_THREADS.insert(tid, thread, u64::from(BPF_ANY));
+}
+
 #[inline(always)]
 fn put<C: Tracepoint>(task: &Task<C>, tid: u32, is_new: u32, flags: u64) {
     let thread = CountedThread {

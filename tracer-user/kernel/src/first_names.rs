@@ -1,5 +1,6 @@
-//! Names of threads without an earlier event: a thread that is moved into a chosen control group,
-//! or made there. Its program may be gone before its name can be asked for.
+//! Names of threads that come to be traced without an event that has their name: a thread is moved
+//! into a chosen control group, or made there. Its program may be gone before this process can ask
+//! for its name.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracer_common::kernel::{COMM_BYTES, NAME_RECORD, Record, RenameData};
 use zerocopy::FromBytes;
 
-/// Names that are retained: those of threads without an event of their own are never asked for.
+/// Most names that are retained. The name of a thread that has no event of its own is never asked
+/// for, and stays until others need the space.
 const MOST: usize = 4096;
 
 /// Process and a thread of it, with its name.
@@ -18,13 +20,11 @@ type Named = (i32, i32, [u8; COMM_BYTES]);
 pub struct FirstNames(Arc<Mutex<VecDeque<Named>>>);
 
 impl FirstNames {
-    /// Takes the record where it is one of a name. Returns whether it is.
-    pub(super) fn take(&self, untrusted: &[u8]) -> bool {
-        let Ok(record) = Record::<RenameData>::read_from_bytes(untrusted) else {
-            return false;
-        };
+    /// Takes the record where it is one of a name. Returns the thread that has come to be traced.
+    pub(super) fn take(&self, untrusted: &[u8]) -> Option<i32> {
+        let record = Record::<RenameData>::read_from_bytes(untrusted).ok()?;
         if record.header.event_type != NAME_RECORD {
-            return false;
+            return None;
         }
         let mut names = self.names();
         if names.len() >= MOST {
@@ -35,14 +35,15 @@ impl FirstNames {
             record.header.tid.cast_signed(),
             record.data.comm,
         ));
-        true
+        Some(record.header.tid.cast_signed())
     }
 
     /// Returns the name that the thread had when it came to be traced, and forgets it.
     #[must_use]
     pub fn remove(&self, pid: i32, tid: i32) -> Option<[u8; COMM_BYTES]> {
         let mut names = self.names();
-        // Of two with these ids, the first one is asked for first.
+        // Where two threads had these ids one after the other, the name of the first one is asked
+        // for first.
         let at = names
             .iter()
             .position(|name| (name.0, name.1) == (pid, tid))?;
@@ -76,10 +77,10 @@ mod tests {
     #[test]
     fn a_name_is_that_of_its_thread_and_given_once() {
         let names = FirstNames::default();
-        assert!(names.take(&record(NAME_RECORD, 7, b"main")));
-        assert!(names.take(&record(NAME_RECORD, 8, b"work")));
-        assert!(!names.take(&record(RENAME, 9, b"else")));
-        assert!(!names.take(b"short"));
+        assert_eq!(names.take(&record(NAME_RECORD, 7, b"main")), Some(7));
+        assert_eq!(names.take(&record(NAME_RECORD, 8, b"work")), Some(8));
+        assert_eq!(names.take(&record(RENAME, 9, b"else")), None);
+        assert_eq!(names.take(b"short"), None);
 
         assert_eq!(names.remove(7, 8).unwrap()[..4], *b"work");
         assert_eq!(

@@ -30,16 +30,18 @@ use tracer_syscalls::descriptors::{DescriptorOptions, Descriptors, is_descriptor
 
 /// Distance by which the watermark stays behind the clock.
 ///
-/// The programs' clock is the kernel's fast monotonic one. It may differ from the one read here
-/// while the kernel adjusts its frequency: by at most 500 parts in a million of the time since
-/// its last update. That is a tick of 10 ms at most, and longer where a host holds up the virtual
-/// machine: 15 µs were seen. This allows for 200 ms.
+/// The programs' clock is the kernel's fast monotonic one. It may differ from the clock that is
+/// read here while the kernel adjusts its frequency: by at most 500 parts in a million of the time
+/// since the kernel's last update. This time is a tick of 10 ms at most, or longer where a host
+/// holds up the virtual machine. A difference of 15 µs was seen. The distance is enough for 200 ms
+/// since the last update.
 const CLOCK_MARGIN_NS: u64 = 100_000;
 
-/// Data of an event that says that a thread has no context, or that it is not known.
+/// Data of an event that says that a thread has no context, or that its context is not known.
 pub const NO_CONTEXT: &[u8] = &[0; size_of::<ThreadContextData>()];
 
-/// Returns the header of an event that says so of all threads, from this time on.
+/// Returns the header of an event that says, with [`NO_CONTEXT`], that the contexts of all threads
+/// are unknown from this time on.
 #[must_use]
 pub fn no_contexts(since: MonotonicNs) -> EventHeader {
     EventHeader {
@@ -73,7 +75,7 @@ pub struct KernelSource {
     diagnostics: Option<Diagnostics>,
     /// Steps of execs since they were last taken.
     signs: Vec<ExecSign>,
-    /// Steps of guarded processes that no event says, since they were last taken.
+    /// Steps of guarded processes that no event reports, since they were last taken.
     unseen: Vec<UnseenStep>,
     switches: Switches,
     /// Stacks, where they are recorded.
@@ -140,22 +142,22 @@ impl KernelSource {
         }
     }
 
-    /// Takes the steps of guarded processes since the last call, while they could not be looked
-    /// into: each process that they make is traced as its parent is.
+    /// Takes the steps of guarded processes since the last call that no event reports, since the
+    /// processes could not be looked into. A process that one of them has made is traced as its
+    /// parent is.
     pub fn take_unseen(&mut self) -> Vec<UnseenStep> {
         std::mem::take(&mut self.unseen)
     }
 
-    /// Takes what the kernel has reported of what processes have mapped since the last call, each
-    /// with its time and in order of it, where stacks are
-    /// [for others](super::KernelOptions::stacks_for_others).
+    /// Takes the kernel's reports of mappings since the last call, each with its time and in order
+    /// of time, where stacks are [for others](super::KernelOptions::stacks_for_others).
     pub fn take_mappings(&mut self) -> Vec<(u64, MappingReport)> {
         let stacks = self.stacks.as_mut();
         stacks.map_or_else(Vec::new, WaitingStacks::take_reports)
     }
 
-    /// Says where a process has the contexts of its threads, or that it has none, where these are
-    /// [for others](super::KernelOptions::contexts_for_others).
+    /// Tells the programs where a process has the contexts of its threads, or that it has none,
+    /// where contexts are [for others](super::KernelOptions::contexts_for_others).
     ///
     /// # Errors
     ///
@@ -173,20 +175,21 @@ impl KernelSource {
         }
     }
 
-    /// Has the context of each thread recorded anew, for who has not had them so far.
+    /// Has the context of each thread recorded anew, for a reader that has not had the contexts so
+    /// far.
     pub fn renew_contexts(&mut self) {
         if let Some(contexts) = &mut self.contexts {
             contexts.begin_epoch();
         }
     }
 
-    /// Returns the source, which says where contexts of threads are not known.
+    /// Returns the source, which also watches over contexts of threads where they are recorded.
     pub(super) fn with_contexts(self, contexts: Option<ContextWatch>) -> Self {
         Self { contexts, ..self }
     }
 
-    /// Has contexts recorded anew where some may have been lost since that time, and says that none
-    /// is known until then.
+    /// Pushes an event that says that no context is known since that time, as some may have been
+    /// lost, and has all contexts recorded anew.
     fn lose_contexts(&mut self, since: MonotonicNs, batch: &mut Batch<'_>) {
         let Some(contexts) = &mut self.contexts else {
             return;
@@ -219,7 +222,7 @@ impl KernelSource {
     fn collect_losses(&mut self, batch: &mut Batch<'_>, damaged: u64, untold_switches: u64) {
         let full: Vec<_> = self.losses.ring_full().collect();
         for lost in full {
-            // Of what was lost up to the watermark, all was reported.
+            // All losses up to the watermark have been reported.
             let since = lost.since.max(self.watermark);
             if let Some(stacks) = &mut self.stacks {
                 stacks.forget();
@@ -236,7 +239,7 @@ impl KernelSource {
         let since = self.watermark;
         let untold = untold_switches + self.losses.untold_ends();
         if let Some(contexts) = self.contexts.as_mut().filter(|_| untold > 0) {
-            // The service doubts that of the thread until it is recorded again.
+            // The service doubts the context of such a thread until it is recorded again.
             contexts.begin_epoch();
         }
         let missed = self.losses.missed();
@@ -253,7 +256,8 @@ impl KernelSource {
                 cause,
                 count,
                 since,
-                // The thread's next event shows it. At a mark, others would be doubted too.
+                // The thread's next event shows this loss. A mark would put other threads in doubt
+                // too.
                 is_marked: cause == LossCause::KernelNotReported,
             });
         }
@@ -278,7 +282,8 @@ impl Source for KernelSource {
             stacks.look(self.watermark);
         }
         let mut take = |record: &[u8]| {
-            if self.first_names.take(record) {
+            if let Some(tid) = self.first_names.take(record) {
+                switches.begins(tid);
                 return;
             }
             if let Some(step) = unseen_step(record) {
@@ -344,12 +349,13 @@ impl Source for KernelSource {
                 tracing::debug!(error = &error as &dyn std::error::Error, "damaged record");
             }
         };
-        // The same thread looks and collects: by now it has looked.
+        // The thread that collects is also the one that looks: its looks are over by now.
         for record in self.looks.take() {
             take(&record);
         }
         let is_whole = self.rings.drain(take);
-        // After the clock, too: what is lost later has a later time, which is read once it counts.
+        // Losses are read after the clock, too: they count before their time is read, so that a
+        // loss that is not counted here yet has a later time.
         self.collect_losses(batch, damaged, untold);
         if let Some(contexts) = &mut self.contexts {
             contexts.tick();
@@ -381,8 +387,8 @@ impl Source for KernelSource {
         }
     }
 
-    /// Types that are filtered out, and all optional ones while the stream does not run, are
-    /// dropped by the programs from now on. Types that report which processes exist are still
+    /// Makes the programs drop the types that are filtered out, and all optional types while the
+    /// stream does not run, from now on. Types that report which processes exist are still
     /// recorded.
     fn control(&mut self, control: &Control) {
         let [filter, ..] = control.filter.words();

@@ -2,9 +2,12 @@
 //! or gets one though nothing woke it.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ExecData, PID_LIMIT, SwitchInData, SwitchOutData, others};
+use tracer_common::kernel::{ExecData, ForkData, PID_LIMIT, SwitchInData, SwitchOutData, others};
 use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes;
+
+/// Bit of the kernel's state of a thread that leaves its CPU for good (`TASK_DEAD`).
+const DEAD: u32 = 0x80;
 
 /// Set of the threads that have switched, with a bit for each tid: half a megabyte, of which only
 /// the pages that are used take memory.
@@ -19,24 +22,45 @@ impl Switches {
     /// Looks at an event. Returns whether the switch to its thread is missing before it, or a
     /// wake-up of the thread, which the eBPF program has noted in the data.
     pub fn misses_one(&mut self, header: &EventHeader, data: &[u8]) -> bool {
-        if header.event_type == EventTypeId::EXEC {
-            // The thread got its CPU under its old tid, and the eBPF program noted that tid.
-            if ExecData::old_tid_of(data).is_some_and(|old| old != header.tid) {
-                self.forget(header.tid);
+        match header.event_type {
+            EventTypeId::EXEC => {
+                // The thread got its CPU under its old tid, and the eBPF program noted that tid.
+                if ExecData::old_tid_of(data).is_some_and(|old| old != header.tid) {
+                    self.begins(header.tid);
+                }
+                false
             }
-            return false;
+            EventTypeId::FORK | EventTypeId::THREAD_CREATE => {
+                if let Ok((made, _)) = ForkData::ref_from_prefix(data) {
+                    self.begins(made.child_tid.cast_signed());
+                }
+                false
+            }
+            EventTypeId::SWITCH_IN => {
+                self.see(header.tid);
+                SwitchInData::read_from_bytes(data)
+                    .is_ok_and(|data| data.others == others::NOT_WOKEN)
+            }
+            EventTypeId::SWITCH_OUT => {
+                let was_seen = self.see(header.tid);
+                SwitchOutData::read_from_bytes(data).is_ok_and(|data| {
+                    if data.state & DEAD != 0 {
+                        self.begins(header.tid);
+                    }
+                    // 0: the eBPF program did not see the switch to the thread.
+                    was_seen && data.ran_ns == 0
+                })
+            }
+            _ => false,
         }
-        let leaves = header.event_type == EventTypeId::SWITCH_OUT;
-        if !leaves && header.event_type != EventTypeId::SWITCH_IN {
-            return false;
+    }
+
+    /// Forgets a thread: another one that has its tid begins, or the thread comes to be traced
+    /// while it may have its CPU already.
+    pub fn begins(&mut self, tid: i32) {
+        if let Some((word, bit)) = self.bit(tid) {
+            *word &= !bit;
         }
-        let was_seen = self.see(header.tid);
-        if !leaves {
-            return SwitchInData::read_from_bytes(data)
-                .is_ok_and(|data| data.others == others::NOT_WOKEN);
-        }
-        // 0: the eBPF program did not see the switch to the thread.
-        was_seen && SwitchOutData::read_from_bytes(data).is_ok_and(|data| data.ran_ns == 0)
     }
 
     /// Notes the thread. Returns whether it was noted before.
@@ -51,13 +75,6 @@ impl Switches {
         let was_seen = *word & bit != 0;
         *word |= bit;
         was_seen
-    }
-
-    /// Forgets that the thread was seen.
-    fn forget(&mut self, tid: i32) {
-        if let Some((word, bit)) = self.bit(tid) {
-            *word &= !bit;
-        }
     }
 
     fn bit(&mut self, tid: i32) -> Option<(&mut u64, u64)> {
@@ -123,6 +140,27 @@ mod tests {
         assert!(!leaves(&mut switches, 9, 7));
         assert!(leaves(&mut switches, 9, 0));
         assert!(!leaves(&mut switches, 10, 0), "another thread");
+    }
+
+    #[test]
+    fn a_tid_that_is_used_again_or_a_thread_that_is_chosen_again_misses_nothing() {
+        let mut switches = Switches::default();
+        assert!(!leaves(&mut switches, 9, 7));
+        let mut last = SwitchOutData::new_zeroed();
+        (last.state, last.ran_ns) = (DEAD, 7);
+        let last_header = header(EventTypeId::SWITCH_OUT, 9);
+        assert!(!switches.misses_one(&last_header, last.as_bytes()));
+        assert!(!leaves(&mut switches, 9, 0), "another thread of the tid");
+
+        switches.begins(9);
+        assert!(!leaves(&mut switches, 9, 0), "chosen again");
+
+        let mut made = ForkData::new_zeroed();
+        made.child_tid = 9;
+        let fork = header(EventTypeId::FORK, 8);
+        assert!(!switches.misses_one(&fork, made.as_bytes()));
+        assert!(!leaves(&mut switches, 9, 0), "made anew");
+        assert!(leaves(&mut switches, 9, 0));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Reader of the programs in the kernel, for the consumer of a trace.
 
+use std::path::Path;
+
 use anyhow::Context as _;
 use tracer_area::monotonic_now;
 use tracer_common::kernel::ThreadStateData;
@@ -25,6 +27,7 @@ impl CountSource for KernelCounts {
             threads.retain(|(tid, now)| {
                 let known = before.get(tid);
                 known.is_some_and(|known| (known.since_ns, known.does) == (now.since_ns, now.does))
+                    && !has_ended(now.pid, *tid)
             });
             let threads = threads.into_iter();
             let threads = threads.map(|(tid, thread)| (tid.cast_signed(), thread));
@@ -41,4 +44,11 @@ impl CountSource for KernelCounts {
     fn note(&mut self, header: &EventHeader, state: &ThreadStateData) {
         self.0.note((header.pid, header.tid), header.time.0, state);
     }
+}
+
+/// Tells whether a thread has ended, as far as `/proc` says. Of a process that is no longer traced
+/// by its end, the programs do not see the last switch away.
+fn has_ended(pid: u32, tid: u32) -> bool {
+    let is_there = |path: &str| Path::new(path).exists();
+    !is_there(&format!("/proc/{pid}/task/{tid}")) && is_there("/proc/self/task")
 }
