@@ -5,20 +5,22 @@ use std::process::Command;
 
 use tests::dist::{self, Linkage};
 
+/// Runs a program of `tests/programs`, which succeeds. Returns its output.
+fn said_by(name: &str) -> anyhow::Result<String> {
+    let folder = tempfile::tempdir()?;
+    let program = dist::compile(name, folder.path())?;
+    let library = dist::folder()?.join("lib");
+    tests::command::text(Command::new(program).env("LD_LIBRARY_PATH", library))
+}
+
 #[test]
 fn a_c_program_that_traces_itself_gets_what_the_standard_says() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = dist::compile("streams", folder.path()).unwrap();
+    assert_eq!(said_by("streams").unwrap(), "ok\n");
+}
 
-    let output = Command::new(program)
-        .env("LD_LIBRARY_PATH", dist::folder().unwrap().join("lib"))
-        .output()
-        .unwrap();
-
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(said, "ok\n", "{errors}");
-    assert!(output.status.success());
+#[test]
+fn a_thread_that_is_preempted_as_a_stream_ends_holds_no_slot() {
+    assert_eq!(said_by("ended_slots").unwrap(), "ok\n");
 }
 
 #[test]

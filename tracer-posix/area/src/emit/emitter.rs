@@ -1,13 +1,13 @@
 //! A trace point: the way of an event from the program into its chunks.
 //!
 //! Wait-free and async-signal-safe: no lock, no allocation, no system call and no locked
-//! instruction, but where a thread emits to a stream for the first time or has filled its chunk.
+//! instruction, except where a thread emits to a stream for the first time or has filled its chunk.
 //! (Then there are locked instructions, and a call that maps memory where it is new to the
 //! process.)
 //!
-//! A handler may interrupt it anywhere and leave it for good. So nothing here waits to be dropped:
-//! a thread that unwinds a function from one of its instructions (`pthread_exit()` in a handler)
-//! finds nothing to do.
+//! A handler may interrupt an emission anywhere and leave it for good. So no function here has a
+//! value whose destructor has work to do: a thread that unwinds the function from one of its
+//! instructions (`pthread_exit()` in a handler) finds nothing to do.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -29,19 +29,20 @@ use crate::layout::ticks::{HAS_LONG_TICKS, wait_for_earlier_loads};
 use crate::layout::wake;
 use crate::system::thread::HeldBack;
 
-/// How often an emission is begun again that was interrupted. Only a debugger that stops at each
+/// Number of times that an interrupted emission is begun again. Only a debugger that stops at each
 /// instruction interrupts it more often.
 const TRIES: usize = 100;
 
-/// Tells whether any stream runs that this process may be traced by, or where that is not known
+/// Tells whether a stream runs that may trace this process. `true` also where that is not known
 /// yet.
 #[inline(always)]
 pub fn is_traced() -> bool {
     enabled::is_set()
 }
 
-/// Records an event of a user type in every stream that wants it, when the process was found to be
-/// traced. Anything else than a user type is ignored: a program does not forge the system's events.
+/// Records an event of a user type in every stream that wants it. The caller has found that the
+/// process may be traced. All but user types are ignored: a program cannot forge the system's
+/// events.
 #[inline(never)]
 pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
     let kind = Kind::beside(event_type).unwrap_or_else(|| Kind::own(event_type));
@@ -52,7 +53,7 @@ pub fn emit(event_type: EventTypeId, data: &[u8], address: u64) {
     });
 }
 
-/// As [`emit`], inline, for the types that the process has identifiers for.
+/// Does the same as [`emit`], inline, for types that have an identifier in the process.
 #[inline(always)]
 pub fn emit_enabled(event_type: EventTypeId, data: &[u8], address: u64) {
     emit_point(&TracePoint {
@@ -77,7 +78,7 @@ struct TracePoint<'a> {
 }
 
 impl TracePoint<'_> {
-    /// Returns the part of it that is recorded.
+    /// Returns the event as it is recorded, with at most `max_data` bytes of its data.
     #[inline(always)]
     fn emission(&self, max_data: usize) -> Emission<'_> {
         let data = self.data.get(..max_data).unwrap_or(self.data);
@@ -92,9 +93,11 @@ impl TracePoint<'_> {
 }
 
 /// Records an event in the way of nearly every event: a single stream runs, the thread has a chunk
-/// in it with space, and all of the data is recorded. `None` where it is not so; then nothing was
-/// done. It calls no function, so that nothing has to be saved for after one: each instruction
-/// counts here, since the fence of the next event waits for it.
+/// in it with space, and all of the data is recorded. `None` where one of these does not hold; then
+/// no event was recorded.
+///
+/// This calls no function, so that no register has to be saved for a call: each instruction counts
+/// here, since the fence of the next event waits for it.
 #[inline(always)]
 fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
     let parts = process::parts_if_ready()?;
@@ -123,10 +126,13 @@ fn emit_fast(point: &TracePoint<'_>) -> Option<()> {
         data: point.data,
         is_truncated: false,
     };
-    // SAFETY: the structure is this thread's and the slot is too. One whose generation is that of a
+    // SAFETY: the structure and the slot are this thread's. A slot whose generation is that of a
     // stream is filled in, or else its chunk is null.
     let outcome = unsafe { sequence::emit(state.rseq, per_stream, &emission) };
     if outcome != Outcome::Recorded {
+        if matches!(outcome, Outcome::Interrupted | Outcome::Stale) {
+            state.note_mark(slot);
+        }
         return None;
     }
     let_tick_pass(control);
@@ -167,13 +173,16 @@ fn emit_slow(kind: Kind, data: &[u8], address: u64) {
             emit_to_stream(parts, (slot, control), state, &point);
         }
     }
+    if state.marked.get() != 0 {
+        state.take_marks_back();
+    }
     if is_ending {
         thread::end_now(state);
     }
 }
 
-/// Counts, in the streams, an event of a thread that can have no memory of its own: it emits
-/// nothing.
+/// Counts an event as refused in each stream that wants it: its thread can have no memory of its
+/// own, and so cannot emit.
 #[cold]
 fn count_refused(parts: Parts<'static>, number: u32) {
     let active = parts.header().active.load(Relaxed);
@@ -189,8 +198,8 @@ fn count_refused(parts: Parts<'static>, number: u32) {
     }
 }
 
-/// Shuts the gate where an event was refused for want of space, of whatever kind. A stream that
-/// overwrites its oldest events goes on without it.
+/// Shuts the gate after an event was refused for want of space of any kind. A stream that
+/// overwrites its oldest events goes on without the event instead.
 #[cold]
 pub(super) fn shut_where_nothing_is_overwritten(control: &StreamControl) {
     if control.mode.load(Relaxed) != pool_mode::OVERWRITE_OLDEST {
@@ -198,9 +207,9 @@ pub(super) fn shut_where_nothing_is_overwritten(control: &StreamControl) {
     }
 }
 
-/// Shuts the gate where an event came after the stream had ceased to take any. Where the gate was
-/// not shut for want of space, the controller gave no sign of life for too long; or it has opened
-/// the gate meanwhile.
+/// Shuts the gate after an event came when the stream took none any more. Where the gate was not
+/// shut for want of space before, the controller gave no sign of life for too long. Does nothing
+/// where the controller has opened the gate meanwhile.
 #[cold]
 fn shut_where_it_was_late(control: &StreamControl) {
     if process::tick_source().now() > control.accepts_until.load(Relaxed) {
@@ -218,7 +227,7 @@ fn shut(control: &StreamControl) {
 
 #[inline(always)]
 fn is_wanted(parts: Parts<'_>, slot: usize, number: u32) -> bool {
-    // Not more than there are: then nothing has to be checked.
+    // The remainder is less than the number of types, so no bound has to be checked.
     let number = usize::try_from(number).unwrap_or(0) % TYPE_NUMBERS;
     let word = parts.filter_word(slot, number / 64);
     word.is_some_and(|word| word.load(Relaxed) >> (number % 64) & 1 == 0)
@@ -228,9 +237,9 @@ fn is_wanted(parts: Parts<'_>, slot: usize, number: u32) -> bool {
 /// need not wait for its loads. (`sequence::emit` asks the same.)
 ///
 /// Another emitter notes itself before it emits, and x86-64 does its loads in order: a thread that
-/// has seen what the other did sees the note too. Processors that do not always wait. What the
-/// controller records is not later than the last barrier that it made this thread pass
-/// (`ActiveStream::settle`).
+/// has seen what the other did sees the note too. On processors that do not, threads always wait.
+/// Events that the controller records are not later than the last barrier that it made this thread
+/// pass (`ActiveStream::settle`).
 #[inline(always)]
 fn is_sole_emitter(control: &StreamControl) -> bool {
     cfg!(target_arch = "x86_64") && control.emitters.load(Relaxed) == emitters::ONE
@@ -238,7 +247,7 @@ fn is_sole_emitter(control: &StreamControl) -> bool {
 
 /// Waits where ticks are long, so that the effect of an event that was recorded has a later time,
 /// whichever thread records it. A thread that emits alone need not wait: its own events stay in
-/// order, and another one notes itself long before its first event is recorded.
+/// order, and another thread notes itself long before its first event is recorded.
 #[inline(always)]
 fn let_tick_pass(control: &StreamControl) {
     if HAS_LONG_TICKS && control.emitters.load(Relaxed) != emitters::ONE {
@@ -253,7 +262,7 @@ fn emit_to_stream(
     state: &ThreadState,
     point: &TracePoint<'_>,
 ) {
-    // Each time that the chunk is full it gets another one; then there is space.
+    // Each time that the chunk is full, the thread gets another one, which has space.
     for _ in 0..TRIES {
         let Some(per_stream) = state.per_stream(parts, slot, control) else {
             return;
@@ -261,8 +270,8 @@ fn emit_to_stream(
         if per_stream.role.get() != Role::Emitter {
             return;
         }
-        // Known before a mark is set, for which a reader would wait; an emission that was
-        // interrupted has left one.
+        // The gate is looked at before this sets a mark, since a reader would wait for the mark. An
+        // interrupted emission may have left one, which is taken back here.
         if gate::is_shut(control)
             && let Some(chunk) = state.chunk(per_stream)
         {
@@ -284,9 +293,12 @@ fn emit_to_stream(
                     return;
                 }
             }
-            Err(Refused::Stale) => return,
+            Err(Refused::Stale) => {
+                state.note_mark(slot);
+                return;
+            }
             Err(Refused::NotAccepted) => {
-                // Or a reader waits for it.
+                // Otherwise a reader would wait for the mark.
                 if let Some(chunk) = state.chunk(per_stream) {
                     chunk.take_mark_back();
                 }

@@ -60,6 +60,8 @@ pub(crate) struct ThreadState {
     /// Where the stack was when an emission began that cannot be restarted; 0 while there is no
     /// such emission.
     busy: Cell<usize>,
+    /// Slots in whose chunks an emission may have left a mark without a record, with a bit each.
+    pub(super) marked: Cell<u32>,
     tid: i32,
     pub(super) streams: [PerStream; STREAM_SLOTS],
     in_hand: InHand,
@@ -124,6 +126,7 @@ fn make() -> Option<(&'static ThreadState, bool)> {
     let state = ThreadState {
         rseq: tls::registered_rseq(),
         busy: Cell::new(0),
+        marked: Cell::new(0),
         tid: own_tid(),
         streams: std::array::from_fn(|_| PerStream {
             chunk: AtomicPtr::new(std::ptr::null_mut()),
@@ -214,11 +217,12 @@ impl ThreadState {
         // A chunk of the stream that was in this slot before is of no use. But a handler may have
         // run since the generation was looked at: then this is the chunk that it has just got.
         let left = per_stream.chunk.swap(std::ptr::null_mut(), AcqRel);
-        if let Some(left) = NonNull::new(left)
-            && per_stream.generation.get() == generation
-        {
-            self.leave(per_stream, parts, slot, left);
-            return;
+        if let Some(left) = NonNull::new(left) {
+            if per_stream.generation.get() == generation {
+                self.leave(per_stream, parts, slot, left);
+                return;
+            }
+            self.take_mark_back_in(per_stream, left);
         }
         let shape = Shape::new(control.chunk_bytes.load(Relaxed));
         let is_traced = process::is_traced_by(slot, control, generation);
@@ -386,6 +390,48 @@ impl ThreadState {
         let base = NonNull::new(per_stream.chunk.load(Relaxed))?;
         let shape = Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?;
         shape.chunk_at(base).chunk()
+    }
+
+    /// Notes that an emission may have left a mark in the thread's chunk of the stream in this
+    /// slot.
+    #[inline(always)]
+    pub(super) fn note_mark(&self, slot: usize) {
+        self.marked.set(self.marked.get() | 1 << slot);
+    }
+
+    /// Takes back marks that emissions have left without a record. The stream has ended meanwhile,
+    /// or does not want the event any more: without this, its memory would count as in use until
+    /// the thread ends.
+    #[cold]
+    pub(super) fn take_marks_back(&self) {
+        let mut left = self.marked.replace(0);
+        while left != 0 {
+            let slot = usize::try_from(left.trailing_zeros()).unwrap_or(0);
+            left &= left - 1;
+            if let Some(per_stream) = self.streams.get(slot)
+                && let Some(base) = NonNull::new(per_stream.chunk.load(Relaxed))
+            {
+                self.take_mark_back_in(per_stream, base);
+            }
+        }
+    }
+
+    /// Takes the mark in a chunk of the thread back. The memory of a stream that has ended stays
+    /// that stream's while it has the mark; where the mark came too late for that, it may be
+    /// another thread's by now, and is left alone.
+    fn take_mark_back_in(&self, per_stream: &PerStream, base: NonNull<u8>) {
+        let bytes = u32::try_from(per_stream.limit.get() + 8).ok();
+        let Some(shape) = bytes.and_then(Shape::new) else {
+            return;
+        };
+        let chunk_ref = shape.chunk_at(base);
+        let state = chunk_ref.header.state.load(Acquire);
+        let is_own = chunk_state::state_of(state) == chunk_state::OPEN
+            && chunk_state::generation_of(state) == per_stream.generation.get()
+            && chunk_ref.header.thread.load(Acquire) == self.identity().thread_word();
+        if is_own && let Some(chunk) = chunk_ref.chunk() {
+            chunk.take_mark_back();
+        }
     }
 
     /// Notes in the thread's chunk that readers have to look at its mark from now on.
