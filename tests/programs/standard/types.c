@@ -153,7 +153,7 @@ CASE(types_of_no_stream_are_refused)
 {
     char name[TRACE_EVENT_NAME_MAX + 1];
     trace_id_t trid = suspended();
-    trace_event_id_t type;
+    trace_event_id_t type, first;
 
     CHECK_CALL(posix_trace_eventid_get_name(trid, 9999999, name), EINVAL);
     CHECK_CALL(posix_trace_eventid_get_name(trid, type_of("last") + 1, name), EINVAL);
@@ -163,6 +163,11 @@ CASE(types_of_no_stream_are_refused)
     CHECK_CALL(posix_trace_trid_eventid_open(trid, "x", NULL), EINVAL);
     CHECK_CALL(posix_trace_eventtypelist_getnext_id(trid, NULL, &unavailable), EINVAL);
     CHECK_CALL(posix_trace_eventtypelist_getnext_id(trid, &type, NULL), EINVAL);
+    /* A call that fails takes no type from the list. */
+    OK(posix_trace_eventtypelist_getnext_id(trid, &type, &unavailable));
+    OK(posix_trace_eventtypelist_rewind(trid));
+    OK(posix_trace_eventtypelist_getnext_id(trid, &first, &unavailable));
+    CHECK(type == first);
     OK(posix_trace_shutdown(trid));
     CHECK_CALL(posix_trace_eventid_get_name(trid, POSIX_TRACE_START, name), EINVAL);
     CHECK_CALL(posix_trace_trid_eventid_open(trid, "x", &type), EINVAL);

@@ -1,4 +1,4 @@
-//! Cost at the start of a program that is linked to the library and never traced.
+//! Cost of starting a program that is linked to the library and never traced.
 //!
 //! The programs are C, and the library is what `cargo xtask dist` has laid out. One of them loads
 //! nothing but the C library; one also what the library needs itself (`libgcc_s`), as every C++
@@ -17,7 +17,7 @@ const LINKED: &str = "#include <trace.h>\n\
     { (void)argv; if (argc > 1) posix_trace_event(POSIX_TRACE_UNNAMED_USEREVENT, 0, 0); return 0; }\n";
 
 fn compile(folder: &Path, name: &str, source: &str, options: &[&str]) -> PathBuf {
-    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/dist");
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/dist");
     let lib = dist.join("lib").display().to_string();
     let (program, file) = (folder.join(name), folder.join(format!("{name}.c")));
     std::fs::write(&file, source).unwrap();

@@ -1,5 +1,5 @@
 /*
- * Prints the events of a trace log, one a line, by the standard's functions alone.
+ * Prints the events of a trace log, one per line, by the standard's functions alone.
  *
  *     cc -o read_log read_log.c $(pkg-config --cflags --libs posixtrace)
  *     ./read_log FILE

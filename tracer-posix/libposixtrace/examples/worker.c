@@ -1,7 +1,7 @@
 /*
- * Something to attach to: workers that hand a lock over, and now and then a child that runs another
- * program. Each step is a user event, so that a trace shows what the program was doing while the
- * kernel switched between its threads.
+ * A program to attach to: workers that pass a lock on to each other, and now and then a child that runs another
+ * program. Each step is a user event, so that a trace shows what the program was doing while the kernel switched
+ * between its threads.
  *
  *     cc -pthread -o worker worker.c $(pkg-config --cflags --libs posixtrace)
  *     ./worker [SECONDS [MILLISECONDS THE LOCK IS HELD]]
@@ -32,7 +32,7 @@ static void must(const char *what, int error)
     }
 }
 
-/* What a trace shows as the event's data: text, without a terminating null. */
+/* Emits an event whose data is text, without a terminating null. */
 static void emit(trace_event_id_t type, const char *what, int value)
 {
     char data[40];
@@ -48,7 +48,7 @@ static void *work(void *argument)
         pthread_mutex_lock(&lock);
         emit(lock_held, "from", last_holder);
         last_holder = worker;
-        nanosleep(&hold, NULL); /* sleeps while it holds the lock: what a trace should show */
+        nanosleep(&hold, NULL); /* sleeps while it holds the lock: a trace should show this */
         pthread_mutex_unlock(&lock);
         emit(lock_released, "worker", worker);
     }

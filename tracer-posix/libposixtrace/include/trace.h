@@ -4,14 +4,15 @@
  * Link with -lposixtrace (pkg-config: posixtrace). Every function but posix_trace_event() and
  * posix_trace_eventid_equal() returns 0 or an error number, and leaves errno alone.
  *
- * The library prints nothing; LINUX_TRACE_DEBUG=1 in the environment has it say on descriptor 2 why a stream cannot be
- * made. No call but those that make a stream, and that read one, returns ENOMEM; none takes more than 8 KiB of stack.
+ * The library prints nothing. With LINUX_TRACE_DEBUG=1 in the environment, it writes to descriptor 2 why a stream
+ * cannot be made. Only calls that make a stream, read one or write its log, and posix_trace_prefault_np() and
+ * posix_trace_prefault_size_np(), return ENOMEM. No call takes more than 8 KiB of stack.
  *
  * Names beside the standard's begin with LINUX_TRACE_, linux_ or __linux_trace_. LINUX_TRACE_NO_INLINE, defined before
  * this header is included, leaves only functions in it.
  *
- * The option macros of <unistd.h> and sysconf() speak for the C library, which has no tracing. A program that defines
- * LINUX_TRACE_OPTIONS before it includes this header gets the truth of both.
+ * The option macros of <unistd.h> and sysconf() describe the C library, which has no tracing. If a program defines
+ * LINUX_TRACE_OPTIONS before it includes this header, both describe this library.
  */
 #ifndef _TRACE_H
 #define _TRACE_H
@@ -29,7 +30,7 @@
 extern "C" {
 #endif
 
-/* The qualifier of C99, in each language that does not have it. */
+/* C99's qualifier restrict; nothing in languages without it. */
 #if defined(__cplusplus) || !defined(__STDC_VERSION__) || __STDC_VERSION__ < 199901L
 #define __linux_trace_restrict
 #else
@@ -151,13 +152,13 @@ struct posix_trace_status_info {
 #define POSIX_TRACE_UNNAMED_USEREVENT ((trace_event_id_t)256)
 #define POSIX_TRACE_UNNAMED_USER_EVENT POSIX_TRACE_UNNAMED_USEREVENT
 
-/* Of the compiler: C++ before C++11 has no type of 64 bits by name. */
+/* The compiler's own types: C++ before C++11 has no names for types of 64 bits. */
 typedef __INT64_TYPE__ __linux_trace_i64;
 typedef __UINT64_TYPE__ __linux_trace_u64;
 
-/* System event types of this implementation: what the kernel does with the process. The data of each is the struct that
- * names it, where there is one. Process and thread identifiers are those of the tracer's pid namespace; 0: none there.
- * The name of a thread is ended by a null unless it is full. */
+/* System event types of this implementation: what the kernel does with the process. The data of a type is the struct
+ * whose comment names the type, if there is one. Process and thread identifiers are those of the tracer's pid
+ * namespace; 0: none there. The name of a thread ends with a null, unless it fills its array. */
 /* From here on made by cargo xtask header, from tracer-common/src/kernel. */
 /* a thread begins to wait for a lock, or for another futex (--locks) */
 #define LINUX_TRACE_LOCK_WAIT ((trace_event_id_t)31)
@@ -534,9 +535,9 @@ struct linux_trace_thread_context {
 void posix_trace_event(trace_event_id_t, const void *__linux_trace_restrict, size_t);
 #if defined(__GNUC__) && !defined(LINUX_TRACE_NO_INLINE)
 /*
- * While the process is not traced, a call of posix_trace_event() is a look at the word to which
- * this pointer leads; its address is the function's all the same. Null where the library is older
- * than this header: then the function is called.
+ * While the process is not traced, a call of posix_trace_event() only reads the word that this pointer points to. The
+ * address of posix_trace_event is that of the library's function all the same. If the library is older than this
+ * header, it has no such pointer (its address is null), and the call goes to the function.
  */
 extern const volatile unsigned *__linux_trace_enabled __attribute__((__weak__));
 extern void __linux_trace_event(trace_event_id_t, const void *__linux_trace_restrict,
@@ -550,8 +551,8 @@ posix_trace_event(trace_event_id_t __linux_trace_id, const void *__linux_trace_r
 }
 #endif
 /*
- * Beside the standard: a span of a type begins and ends, on one thread and nested. They are recorded as events of two
- * types, "NAME begin" and "NAME end", which the first call opens.
+ * Beside the standard: a span of a type begins and ends, on one thread. Spans may be nested. The calls record events of
+ * two types, "NAME begin" and "NAME end", which the first call opens.
  */
 void posix_trace_begin_np(trace_event_id_t, const void *__linux_trace_restrict, size_t);
 void posix_trace_end_np(trace_event_id_t, const void *__linux_trace_restrict, size_t);
@@ -577,11 +578,10 @@ posix_trace_end_np(trace_event_id_t __linux_trace_id, const void *__linux_trace_
 #endif
 int posix_trace_eventid_open(const char *__linux_trace_restrict, trace_event_id_t *__linux_trace_restrict);
 /*
- * Beside the standard, for real-time threads: prepares the calling thread and its process, so that what the thread
- * emits takes neither a page fault nor a system call, at its first event neither, nor when a
- * controller attaches: in all streams that live now, and in others of so many bytes together; the
- * first of both: of 16 MiB. It takes that memory, and 6 MiB. 0 or ENOMEM. docs/real-time.md has the
- * rest.
+ * Beside the standard, for real-time threads: prepares the calling thread and its process. From then on the thread
+ * emits without a page fault and without a system call, from its first event on and also when a controller attaches.
+ * This holds in all streams that live now, and in further streams of so many bytes together (posix_trace_prefault_np():
+ * of 16 MiB). The process takes that memory, and 6 MiB. Returns 0 or ENOMEM. See docs/real-time.md.
  */
 int posix_trace_prefault_np(void);
 int posix_trace_prefault_size_np(size_t);
@@ -671,7 +671,7 @@ int posix_trace_trygetnext_event(trace_id_t, struct posix_trace_event_info *__li
 #undef _POSIX_TRACE_LOG
 #define _POSIX_TRACE_LOG 200809L
 
-/* sysconf(), but for the names that this library can answer. */
+/* sysconf(), except for the names that this library answers itself. */
 static __inline__ long linux_trace_sysconf(int __linux_name)
 {
     switch (__linux_name) {

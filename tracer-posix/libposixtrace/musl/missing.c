@@ -1,14 +1,15 @@
 /*
- * What the compiler's unwinder asks the C library for, in programs for musl that are linked with a compiler made for
- * glibc (Debian's musl-gcc): there the unwinder knows no other way to find a function's frame, and musl has no such call.
- * In an archive of its own: no program gets it that does not ask for it. Compiled with the headers of either library.
+ * Functions of glibc that programs for musl lack when they are linked with a compiler made for glibc (Debian's
+ * musl-gcc). The first is _dl_find_object(): the unwinder of such a compiler knows no other way to find a function's
+ * frame, and musl has no such call. This file makes an archive of its own: only programs that ask for it get it. It
+ * compiles with the headers of either library.
  */
 #define _GNU_SOURCE
 #include <link.h>
 #include <stddef.h>
 #include <string.h>
 
-/* As glibc 2.35 defines it for this architecture; the unwinder gives the memory. */
+/* The result, as glibc 2.35 defines it for this architecture. The unwinder provides the memory. */
 struct found {
     unsigned long long flags;
     void *start, *end;
@@ -22,7 +23,7 @@ struct search {
     struct found *found;
 };
 
-/* Whether this file has the address; its search table is what the unwinder wants. */
+/* Tells whether this file has the address. The unwinder wants the file's search table. */
 static int look(struct dl_phdr_info *file, size_t size, void *argument)
 {
     struct search *search = argument;
@@ -46,7 +47,7 @@ static int look(struct dl_phdr_info *file, size_t size, void *argument)
     return 1;
 }
 
-/* 0 and what was found, or -1. Under another name here: glibc's header declares it with a type of its own. */
+/* Returns 0 and what was found, or -1. It has another name here: glibc's header declares it with a type of its own. */
 int find_object(void *address, struct found *found) __asm__("_dl_find_object");
 
 int find_object(void *address, struct found *found)
@@ -58,9 +59,9 @@ int find_object(void *address, struct found *found)
 }
 
 /*
- * The names under which glibc has the calls whose sizes and offsets have 64 bits. In musl all have;
- * no program can link with these names since 1.2.4 (earlier ones have weak ones, which these go
- * before). Declared here as both libraries pass them.
+ * The names that glibc gives to calls with sizes and offsets of 64 bits. In musl all such calls have 64 bits, and since
+ * musl 1.2.4 no program can link with these names (earlier versions have them as weak symbols, which these definitions
+ * replace). The declarations pass arguments as both libraries do.
  */
 #define THE_SAME_64(type, name, parameters, arguments)      \
     type of_c_##name parameters __asm__(#name);             \

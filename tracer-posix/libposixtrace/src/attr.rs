@@ -74,7 +74,7 @@ pub unsafe extern "C" fn posix_trace_attr_init(attr: *mut TraceAttr) -> c_int {
     0
 }
 
-/// Ends the object.
+/// Destroys the object.
 ///
 /// # Safety
 ///
@@ -89,17 +89,18 @@ pub unsafe extern "C" fn posix_trace_attr_destroy(attr: *mut TraceAttr) -> c_int
     }))
 }
 
-/// Stores a time given in nanoseconds.
+/// Returns a time given in nanoseconds as C has it.
 fn timespec(nanoseconds: u64) -> libc::timespec {
     super::clock::timespec(tracer_engine::event::RealtimeNs(nanoseconds))
 }
 
-/// Returns the most data of a user event that a stream can be asked to record.
+/// Returns `bytes`, if a stream can be asked to record as much data of a user event.
 fn possible_data_size(bytes: usize) -> Result<usize, Invalid> {
     (bytes <= MAX_USER_DATA).then_some(bytes).ok_or(Invalid)
 }
 
-/// Returns the most bytes that a system event takes; the environment may ask for the kernel's.
+/// Returns the most bytes that a system event takes. The environment may ask for the kernel's
+/// events.
 fn max_system_event_size(attributes: &Attributes) -> usize {
     let has_kernel_events = tracer_posix::agent::are_wanted(attributes);
     attributes.max_system_event_size_with(has_kernel_events)
@@ -124,7 +125,7 @@ macro_rules! getters {
 getters! {
     /// Stores the resolution of timestamps.
     posix_trace_attr_getclockres(libc::timespec) = |attributes| timespec(attributes.clock_resolution_ns);
-    /// Stores when the stream was made; zero for an object that was not got from a stream.
+    /// Stores when the stream was made; zero for an object that is not from a stream.
     posix_trace_attr_getcreatetime(libc::timespec) = |attributes| timespec(attributes.creation_time.0);
     /// Stores whether children are traced.
     posix_trace_attr_getinherited(c_int) = |attributes| attributes.inheritance.code();
@@ -140,7 +141,7 @@ getters! {
     posix_trace_attr_getmaxsystemeventsize(usize) = |attributes| max_system_event_size(attributes);
     /// Stores whether the stream gets the kernel's events too.
     posix_trace_attr_getkernelevents_np(c_int) = |attributes| kernel_events_code(attributes.kernel_events);
-    /// Stores the bytes of the stream.
+    /// Stores the size of the stream, in bytes.
     posix_trace_attr_getstreamsize(usize) = |attributes| attributes.stream_min_size;
 }
 
@@ -178,7 +179,7 @@ setters! {
     /// Sets whether the stream gets the kernel's events too.
     posix_trace_attr_setkernelevents_np(c_int) =
         |attributes, value| attributes.kernel_events = kernel_events_of(value)?;
-    /// Sets the bytes of the stream.
+    /// Sets the size of the stream, in bytes.
     posix_trace_attr_setstreamsize(usize) = |attributes, value| attributes.stream_min_size = value;
 }
 

@@ -4,8 +4,7 @@ use tracer_engine::Attributes;
 use tracer_engine::event::RealtimeNs;
 
 /// Returns a point of time in nanoseconds; `None` when its nanoseconds are less than 0 or no less
-/// than a second. What is before the clock's beginning or after its end is the nearest point it
-/// has.
+/// than a second. A time that the clock cannot have gives the nearest one that it can.
 pub(super) fn nanoseconds(time: &libc::timespec) -> Option<u64> {
     let rest = u64::try_from(time.tv_nsec)
         .ok()
@@ -16,7 +15,7 @@ pub(super) fn nanoseconds(time: &libc::timespec) -> Option<u64> {
     Some(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
-/// Returns it as C has it.
+/// Returns a point of time as C has it.
 pub(super) fn timespec(time: RealtimeNs) -> libc::timespec {
     libc::timespec {
         tv_sec: libc::time_t::try_from(time.0 / 1_000_000_000).unwrap_or(libc::time_t::MAX),
@@ -24,7 +23,7 @@ pub(super) fn timespec(time: RealtimeNs) -> libc::timespec {
     }
 }
 
-/// Returns the defaults, with the resolution that the kernel says its clock has.
+/// Returns the default attributes, with the resolution that the kernel states for its clock.
 pub(super) fn default_attributes() -> Attributes {
     let mut resolution = libc::timespec {
         tv_sec: 0,

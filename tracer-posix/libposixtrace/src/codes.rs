@@ -7,12 +7,12 @@ use tracer_engine::{Filtering, Inheritance, LogFullPolicy, SetKind, StreamFullPo
 use tracer_log::WriteError;
 use tracer_posix::stream::CreateError;
 
-/// An argument that is none of the values that the standard names, or no active stream's
-/// identifier: `EINVAL`.
+/// An argument that is none of the values that the standard names, or an identifier of no stream
+/// that the call takes: `EINVAL`.
 #[derive(Debug)]
 pub(super) struct Invalid;
 
-/// A failure that has an error number of the standard's.
+/// A failure that has an error number of the standard.
 pub(super) trait ErrorNumber {
     fn error_number(&self) -> c_int;
 }

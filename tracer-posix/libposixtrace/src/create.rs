@@ -19,7 +19,7 @@ use super::stream::store;
 use super::table;
 use super::types::{TraceAttr, TraceId};
 
-/// Makes a stream without a log for tracing process `pid`; 0 for the caller's.
+/// Makes a stream without a log that traces process `pid`; 0 stands for the calling process.
 ///
 /// # Errors
 ///
@@ -39,13 +39,13 @@ pub unsafe extern "C" fn posix_trace_create(
     unsafe { create(pid, attr, trid, active) }
 }
 
-/// As [`posix_trace_create`], with a log in the file `file_desc`.
+/// Makes a stream like [`posix_trace_create`], with a log in the file `file_desc`.
 ///
 /// # Errors
 ///
-/// As [`posix_trace_create`]; `EBADF` for what is not open for writing, `EINVAL` for what is no
-/// regular file or a log too small for one event, `ENOSPC` and `EFBIG` where there is no space for
-/// the log.
+/// As [`posix_trace_create`]; `EBADF` for a descriptor that is not open for writing; `EINVAL` for a
+/// file that is not a regular one, or a log too small for one event; `ENOSPC` and `EFBIG` where
+/// there is no space for the log.
 ///
 /// # Safety
 ///
@@ -59,8 +59,8 @@ pub unsafe extern "C" fn posix_trace_create_withlog(
     trid: *mut TraceId,
 ) -> c_int {
     let _errno = ErrnoGuard::keep();
-    // Before anything is opened here: that would be given a descriptor which the program has
-    // closed.
+    // Comes first: if the program has closed the descriptor, whatever is opened here next would get
+    // its number.
     let file = duplicate(file_desc);
     // SAFETY: as promised by the caller.
     unsafe {
@@ -85,7 +85,8 @@ unsafe fn create(
         Err(error) => return error,
     };
     let pid = if pid == 0 { area::own_pid() } else { pid };
-    // The standard gives no order among the errors: the target first, then the attributes.
+    // The standard gives no order among the errors. This checks the target first, then the
+    // attributes.
     if let Err(error) = area::Area::find(pid) {
         return reported(&area::TargetError::from(error).into());
     }
@@ -105,7 +106,7 @@ unsafe fn create(
     }
 }
 
-/// Enters a stream, with all the memory that the calls on it need.
+/// Enters a stream into the table, with all the memory that the calls on it need.
 fn entered(kind: Kind, mut memory: Memory) -> Result<TraceId, c_int> {
     memory.suffice_for(&kind)?;
     table::enter(kind, memory).ok_or(libc::EAGAIN)
@@ -124,8 +125,7 @@ fn logged(pid: libc::pid_t, attributes: &Attributes, file: &OwnedFd) -> Result<K
     Ok(Kind::Logged(Box::new(stream)))
 }
 
-/// Returns a descriptor of the library's own for what the program means by `file_desc`, or the
-/// error number.
+/// Returns a copy of the program's descriptor `file_desc`, or the error number.
 fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
     // SAFETY: takes no pointers; the kernel checks the descriptor.
     let copy = unsafe { libc::fcntl(file_desc, libc::F_DUPFD_CLOEXEC, 0) };
@@ -137,7 +137,7 @@ fn duplicate(file_desc: RawFd) -> Result<OwnedFd, c_int> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
-/// Returns the error number of a failure.
+/// Returns the error number of a failure. Prints the reason, if the environment asks for it.
 #[cold]
 #[inline(never)]
 fn reported(error: &CreateError) -> c_int {
@@ -150,9 +150,9 @@ fn reported(error: &CreateError) -> c_int {
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no log, or not open for reading, or a null pointer; `EAGAIN` when
-/// this process has too many streams; `EMFILE` or `ENFILE` when no descriptor is left to read it
-/// by.
+/// Returns `EINVAL` for a file that is no log or is not open for reading, or a null pointer;
+/// `EAGAIN` when this process has too many streams; `EMFILE` or `ENFILE` when no descriptor is left
+/// for reading; `ENOMEM`.
 ///
 /// # Safety
 ///
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
         Ok(memory) => memory,
         Err(error) => return error,
     };
-    // The program may close its own while we read.
+    // The program may close its own descriptor while the library reads.
     let file = match duplicate(file_desc) {
         Ok(file) => File::from(file),
         Err(error @ (libc::EMFILE | libc::ENFILE)) => return error,
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn posix_trace_open(file_desc: c_int, trid: *mut TraceId) 
     }
 }
 
-/// Returns a log, or the error number.
+/// Opens a log, or returns the error number.
 #[inline(never)]
 fn recorded(file: File) -> Result<Kind, c_int> {
     let file = LogFile::new(file).map_err(|error| log_error(&error.into()))?;
@@ -204,11 +204,11 @@ fn log_error(error: &OpenError) -> c_int {
     error_number
 }
 
-/// Closes a log that was opened for reading; not the descriptor.
+/// Closes a log that was opened for reading. The program's descriptor stays open.
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no pre-recorded stream.
+/// Returns `EINVAL` if `trid` is no pre-recorded stream.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn posix_trace_close(trid: TraceId) -> c_int {
@@ -226,7 +226,7 @@ pub extern "C" fn posix_trace_close(trid: TraceId) -> c_int {
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no pre-recorded stream.
+/// Returns `EINVAL` if `trid` is no pre-recorded stream.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn posix_trace_rewind(trid: TraceId) -> c_int {

@@ -1,4 +1,5 @@
-//! `posix_trace_event()`, `posix_trace_eventid_open()`, and what prepares a thread for emitting.
+//! `posix_trace_event()`, `posix_trace_eventid_open()`, and the functions that prepare a thread for
+//! emitting.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -14,8 +15,8 @@ trace_point! {
     posix_trace_event => event_at
 }
 
-// A handler that interrupts it may unwind it (`pthread_exit()`): a guard against that would end the
-// program.
+// A signal handler that interrupts this function may unwind it (`pthread_exit()`). Without
+// `C-unwind`, a guard against that would end the program.
 pub(crate) unsafe extern "C-unwind" fn event_at(
     id: u32,
     data: *const c_void,
@@ -38,8 +39,8 @@ fn event_without_data(id: u32, address: u64) {
     emitter::emit_enabled(EventTypeId(id), &[], address);
 }
 
-/// Emits an event with more data than an object can have: the length is that of the largest one. Of
-/// what is more than a record has space for only the beginning is read, as always.
+/// Emits an event with more data than an object can have, with the length of the largest object. As
+/// always, only the beginning that a record has space for is read.
 #[cold]
 fn event_with_too_much(id: u32, data: *const c_void, address: u64) {
     let length = isize::MAX.unsigned_abs();
@@ -77,8 +78,8 @@ pub unsafe extern "C" fn posix_trace_eventid_open(name: *const c_char, id: *mut 
     }
 }
 
-/// Prepares the calling thread and its process: what the thread emits from now on takes neither a
-/// page fault nor a system call, in streams that live now and in others of 16 MiB together.
+/// Prepares the calling thread and its process: from now on the thread emits without a page fault
+/// and without a system call, in streams that live now and in further ones of 16 MiB together.
 ///
 /// # Errors
 ///
@@ -89,7 +90,7 @@ pub extern "C" fn posix_trace_prefault_np() -> c_int {
     prefault_for(prefault::DEFAULT_BYTES)
 }
 
-/// As [`posix_trace_prefault_np`], for streams of `bytes` bytes together beside those that live.
+/// Prepares like [`posix_trace_prefault_np`], for further streams of `bytes` bytes together.
 ///
 /// # Errors
 ///

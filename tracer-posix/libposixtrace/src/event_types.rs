@@ -13,12 +13,12 @@ use super::codes::{Invalid, NamedValue, status};
 use super::stream::{store, with_stream};
 use super::types::{EventId, TraceId};
 
-/// Maps a name for the processes that a stream traces.
+/// Maps a name to a user event type of the processes that a stream traces.
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no active stream or a null pointer, `ENAMETOOLONG` for a name of
-/// more than `{TRACE_EVENT_NAME_MAX}` bytes.
+/// Returns `EINVAL` if `trid` is no active stream, or for a null pointer; `ENAMETOOLONG` for a name
+/// of more than `{TRACE_EVENT_NAME_MAX}` bytes.
 ///
 /// # Safety
 ///
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn posix_trace_trid_eventid_open(
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no stream, a type without a name, or a null pointer.
+/// Returns `EINVAL` if `trid` is no stream, for a type without a name, or for a null pointer.
 ///
 /// # Safety
 ///
@@ -93,7 +93,7 @@ pub extern "C" fn posix_trace_eventid_equal(_trid: TraceId, one: EventId, other:
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no stream, or a null pointer.
+/// Returns `EINVAL` if `trid` is no stream, or for a null pointer.
 ///
 /// # Safety
 ///
@@ -112,10 +112,14 @@ pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
         if let Some(id) = next {
             // SAFETY: as promised by the caller.
             unsafe { store(event, id.0) }?;
-            stream.list_position = id.0 + 1;
         }
         // SAFETY: as promised by the caller.
-        unsafe { store(unavailable, c_int::from(next.is_none())) }
+        unsafe { store(unavailable, c_int::from(next.is_none())) }?;
+        // A call that fails takes no type from the list.
+        if let Some(id) = next {
+            stream.list_position = id.0 + 1;
+        }
+        Ok(())
     }))
 }
 
@@ -123,7 +127,7 @@ pub unsafe extern "C" fn posix_trace_eventtypelist_getnext_id(
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no stream.
+/// Returns `EINVAL` if `trid` is no stream.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn posix_trace_eventtypelist_rewind(trid: TraceId) -> c_int {

@@ -1,4 +1,4 @@
-//! The three kinds of stream that an identifier may name, and which function takes which.
+//! The three kinds of stream that an identifier may name, and the functions that take each.
 //!
 //! | | active | active with log | pre-recorded |
 //! |---|---|---|---|
@@ -56,9 +56,9 @@ impl LogBytes for LogFile {
 /// How hard to look for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
-    /// Only what is at hand, without a system call.
+    /// Take an event only if one is held already, without a system call.
     AtHand,
-    /// Whatever was generated up to now.
+    /// Collect all events up to now.
     Collect,
 }
 
@@ -67,7 +67,7 @@ pub(super) enum Next<'a> {
     Event(Event<'a>, RealtimeNs),
     /// No event; there may be one later.
     NotYet,
-    /// Perhaps an event; there is no memory to read it.
+    /// There may be an event, but there is no memory to read it.
     NoMemory,
     /// The log ends here.
     AtEnd,
@@ -132,7 +132,7 @@ impl Kind {
     /// Ends the stream. Returns the error number of its last flush, or 0.
     pub(super) fn shut_down(self, caller: Origin) -> Returned {
         match self {
-            // What it has in the target's area is freed by the time this returns.
+            // The stream is dropped as this returns, and frees what it has in the target's area.
             Self::Active(_) => Ok(0),
             Self::Logged(stream) => returned(stream.shut_down_for(caller)),
             Self::Recorded(_) => Err(Invalid),
@@ -171,7 +171,7 @@ impl Kind {
         }
     }
 
-    /// Returns the activity of the recorder, of a stream with a log.
+    /// Returns the status that the recorder shares, of a stream with a log.
     pub(super) fn activity(&self) -> Option<Arc<Activity>> {
         match self {
             Self::Logged(stream) => Some(Arc::clone(stream.activity())),
@@ -179,8 +179,8 @@ impl Kind {
         }
     }
 
-    /// Returns for how long a reader sleeps before it looks again, while events come; `None` where
-    /// it does otherwise.
+    /// Returns for how long a reader sleeps before it looks again, while events come; otherwise
+    /// `None`.
     pub(super) fn nap(&self) -> Option<Duration> {
         match self {
             Self::Active(stream) => stream.nap(),
@@ -188,8 +188,8 @@ impl Kind {
         }
     }
 
-    /// Says that a reader is about to sleep, who has to look once more. What wakes it; `None` where
-    /// it has to look again and again.
+    /// Announces that a reader is about to sleep; it has to look once more before that. Returns the
+    /// bell that wakes it; `None` where it has to look again and again.
     pub(super) fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
         match self {
             Self::Active(stream) => stream.announce_sleep(),
@@ -197,7 +197,7 @@ impl Kind {
         }
     }
 
-    /// Returns the bell that wakes the stream's reader, once there was a reader that slept.
+    /// Returns the bell that wakes the stream's reader, if one has slept before.
     pub(super) fn bell(&self) -> Option<&Arc<Bell>> {
         match self {
             Self::Active(stream) => stream.bell(),
@@ -224,7 +224,7 @@ impl Kind {
     }
 }
 
-/// For all.
+/// For all streams.
 impl Kind {
     pub(super) fn attributes(&self) -> Result<&Attributes, Invalid> {
         match self {
@@ -234,7 +234,7 @@ impl Kind {
         }
     }
 
-    /// Returns the most bytes of memory that a call takes which collects what was recorded.
+    /// Returns the most bytes of memory that collecting takes.
     pub(super) fn memory_needed(&self) -> usize {
         match self {
             Self::Active(stream) => stream.memory_needed(),
@@ -274,7 +274,7 @@ impl Kind {
         effort: Effort,
     ) -> Result<Next<'a>, Invalid> {
         match self {
-            // What an active stream holds was looked for before.
+            // The caller has already looked for what an active stream holds.
             Self::Active(_) | Self::Logged(_) if effort == Effort::AtHand => Ok(Next::NotYet),
             Self::Active(stream) => Ok(stream.try_next().map_or(Next::NotYet, |traced| {
                 Next::Event(traced.event, traced.realtime)
@@ -289,7 +289,7 @@ impl Kind {
             Self::Recorded(log) => Ok(match log.next_record() {
                 Ok(Some(record)) => Next::Event(record.event, record.realtime),
                 Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Next::NoMemory,
-                // What cannot be read is not there.
+                // A log ends where it cannot be read.
                 Ok(None) | Err(_) => Next::AtEnd,
             }),
         }
@@ -317,7 +317,7 @@ impl Kind {
     }
 }
 
-/// Returns the status of a log: as it was at the end. One that was never completed lacks events.
+/// Returns the status of a log at its end. A log that was never completed lacks events.
 fn recorded_status(log: &LogReader<LogFile>) -> LoggedStatus {
     let Some(status) = log.final_status() else {
         return LoggedStatus {

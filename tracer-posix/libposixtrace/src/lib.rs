@@ -1,9 +1,9 @@
 //! The C functions of `trace.h`.
 //!
 //! Each converts its arguments, calls one function of the engine, and converts the result: 0 or an
-//! error number. `errno` is left alone.
+//! error number. It leaves `errno` alone.
 
-// A program is never ended by a function that it calls.
+// No function of this library ends the program that calls it.
 #![cfg_attr(
     not(test),
     deny(

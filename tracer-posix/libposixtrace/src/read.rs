@@ -1,10 +1,10 @@
 //! The three functions that read the next event.
 //!
-//! A reader that waits is woken by the trace point that has something for it ([`Bell`]). While
-//! events come it looks for them instead, unless it is a real-time thread. Where not all that its
-//! stream records comes from trace points, or another thread waits there already, it looks again
-//! and again, at first after a fifth of a millisecond and then less often, up to every five. No
-//! lock is held while it sleeps.
+//! A trace point that has an event for a waiting reader wakes it ([`Bell`]). While events come, the
+//! reader looks for them instead, unless it is a real-time thread. If not all events of its stream
+//! come from trace points, or another thread waits there already, the reader looks again and again,
+//! at first after a fifth of a millisecond and then less often, up to every five. It holds no lock
+//! while it sleeps.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
@@ -23,8 +23,8 @@ use super::wait::holding_back_signals;
 
 const SHORTEST_WAIT: Duration = Duration::from_micros(200);
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
-/// A sleeper that is woken looks at the clock so often all the same, if it has a deadline: the
-/// clock may have been set.
+/// Longest sleep of a reader that has a deadline, even where a trace point wakes it: the clock may
+/// have been set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// Where the caller wants an event to be written.
@@ -42,7 +42,7 @@ enum Look {
     Reported,
     NotYet,
     AtEnd,
-    /// Perhaps an event; there is no memory to collect it.
+    /// There may be an event, but there is no memory to collect it.
     NoMemory,
 }
 
@@ -54,7 +54,7 @@ enum Which {
 }
 
 impl Destination {
-    /// Reports an event if one is there. Nothing is held when this returns.
+    /// Reports an event if one is there. Holds no lock when it returns.
     fn look(&self, trid: TraceId, which: Which, effort: Effort) -> Result<Look, Invalid> {
         let _errno = ErrnoOnlyGuard::keep();
         let is_null = self.event.is_null() || self.data_len.is_null() || self.unavailable.is_null();
@@ -69,7 +69,8 @@ impl Destination {
         if which == Which::Active && !kind.is_active() {
             return Err(Invalid);
         }
-        // Without a detour, for what is read most: each step on the way would copy the event.
+        // Handled here, since this case is the most frequent: each further function would copy the
+        // event.
         if let Kind::Active(stream) = kind
             && let Some(traced) = stream.next_held()
         {
@@ -92,7 +93,7 @@ impl Destination {
         }
     }
 
-    /// Says that there is none.
+    /// Reports that there is no event.
     fn report_unavailable(&self) -> c_int {
         // SAFETY: `look` has found it not to be null, and the caller vouches for it.
         unsafe { self.unavailable.write(1) };
@@ -144,20 +145,20 @@ impl Destination {
         unsafe { store(self.unavailable, 0) }
     }
 
-    /// Waits for an event, until `deadline` says that it is enough: what is left of the time, or
-    /// what to return. A thread may be cancelled while it sleeps here.
+    /// Waits for an event. `deadline` returns the time that is left, or the code to return when it
+    /// is over. The thread may be cancelled while it sleeps here.
     fn fill_waiting(
         self,
         trid: TraceId,
         deadline: impl Fn() -> Result<Duration, c_int> + Copy,
     ) -> c_int {
-        // What is there already is given out without a system call.
+        // An event that is held already is reported without a system call.
         let at_hand = || Ok(Duration::ZERO);
         if let Step::Done(code) = self.step(trid, Effort::AtHand, at_hand) {
             return code;
         }
-        // From here on until the call returns: a handler that ran between two looks would go
-        // unnoticed.
+        // Signals are held back until the call returns: a handler that ran between two looks would
+        // go unnoticed.
         holding_back_signals(|signals| {
             let mut wait = SHORTEST_WAIT;
             loop {
@@ -174,8 +175,8 @@ impl Destination {
                 }
                 let slept = match self.take_bell(trid) {
                     Some(bell) => {
-                        // A thread that emits from here on rings the bell; events that came before
-                        // are looked for.
+                        // A thread that emits from here on rings the bell; this step looks for
+                        // events that came before.
                         let step = self.step(trid, Effort::Collect, deadline);
                         let slept = match &step {
                             Step::Done(_) => 0,
@@ -198,7 +199,8 @@ impl Destination {
         })
     }
 
-    /// Returns for how long this thread sleeps before it looks again, while events come.
+    /// Returns for how long this thread sleeps before it looks again, while events come; otherwise
+    /// `None`.
     fn nap(trid: TraceId) -> Option<Duration> {
         let _errno = ErrnoGuard::keep();
         let mut held = table::find(trid).ok()?.lock().ok()?;
@@ -206,8 +208,8 @@ impl Destination {
     }
 
     /// Makes this thread the one that the stream's emitters wake. Returns the descriptor that
-    /// becomes readable then; `None` where it has to look again and again: another thread sleeps
-    /// there, or no emitter can wake it.
+    /// becomes readable then; `None` where the thread has to look again and again: another thread
+    /// sleeps there, or no emitter can wake it.
     fn take_bell(&self, trid: TraceId) -> Option<RawFd> {
         let _errno = ErrnoGuard::keep();
         let mut held = table::find(trid).ok()?.lock().ok()?;
@@ -257,8 +259,8 @@ enum Step {
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no stream, also when it is shut down meanwhile, or a null pointer;
-/// `EINTR` when a signal handler ran; `ENOMEM`, and nothing is lost.
+/// Returns `EINVAL` if `trid` is no stream, also when it is shut down meanwhile, or for a null
+/// pointer; `EINTR` when a signal handler ran; `ENOMEM`, and nothing is lost.
 ///
 /// # Safety
 ///
@@ -313,7 +315,7 @@ pub unsafe extern "C-unwind" fn posix_trace_timedgetnext_event(
         data_len,
         unavailable,
     };
-    // The clock may be set while we sleep: it is looked at before each of the short sleeps.
+    // The clock may be set during a sleep: it is read before each of the short sleeps.
     destination.fill_waiting(trid, || match until {
         None => Err(libc::EINVAL),
         Some(until) => match until.checked_sub(realtime_now().0) {
@@ -327,7 +329,8 @@ pub unsafe extern "C-unwind" fn posix_trace_timedgetnext_event(
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no active stream, or a null pointer.
+/// Returns `EINVAL` if `trid` is no active stream, or for a null pointer; `ENOMEM`, and nothing is
+/// lost.
 ///
 /// # Safety
 ///

@@ -1,21 +1,23 @@
 //! Annotates this library's locks for a race detector in the program.
 //!
 //! ThreadSanitizer sees what the C library's functions touch for this library, and knows the C
-//! library's locks; it does not see this library's, and would take two threads that use one stream
-//! in turn for a race. Where it is in the program, it has functions that announce them.
+//! library's locks. It does not see the locks of this library, and would report a race between two
+//! threads that use one stream in turn. A program with ThreadSanitizer has functions that announce
+//! such locks.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// One of those functions; null where it is not in the program.
+/// Address of one of those functions; null in a program without them.
 struct Annotation(AtomicPtr<c_void>);
 
-/// Announcement that all that follows is after all that the others did before they released it.
+/// Announces that what follows comes after all that other threads did before they released the
+/// lock.
 static ACQUIRE: Annotation = Annotation::missing();
 static RELEASE: Annotation = Annotation::missing();
 
-/// Looks for it. Before there is a stream, and so a lock, there is nothing to announce.
+/// Looks for these functions. Before there is a stream there is no lock, and nothing to announce.
 pub(super) fn look() {
     ACQUIRE.find(c"__tsan_acquire");
     RELEASE.find(c"__tsan_release");
@@ -58,6 +60,6 @@ fn call(function: *mut c_void, lock: *const c_void) {
     type Function = unsafe extern "C" fn(*const c_void);
     // SAFETY: both functions have this signature.
     let function = unsafe { std::mem::transmute::<*mut c_void, Function>(function) };
-    // SAFETY: the address is a name to it, which it does not read.
+    // SAFETY: to the function the address is a name: it does not read there.
     unsafe { function(lock) };
 }

@@ -1,8 +1,7 @@
 //! `posix_trace_begin_np()` and `posix_trace_end_np()`.
 //!
-//! A span of the type `x` lies between two events, of the types `x begin` and `x end`: so whatever
-//! reads events knows it. Which types these are is looked up in a table, once they have been
-//! opened.
+//! A span of the type `x` lies between two events, of the types `x begin` and `x end`, so that
+//! every reader of events recognises it. A table has these types once they have been opened.
 
 use std::ffi::c_void;
 use std::sync::atomic::AtomicU32;
@@ -27,11 +26,11 @@ trace_point! {
     posix_trace_begin_np => begin_at
 }
 trace_point! {
-    /// Records that the span of this type ends that has begun last on this thread.
+    /// Records the end of the span of this type that began last on this thread.
     posix_trace_end_np => end_at
 }
 
-// As for an event: a handler may unwind it.
+// As for an event: a signal handler may unwind it.
 unsafe extern "C-unwind" fn begin_at(id: u32, data: *const c_void, length: usize, address: u64) {
     // SAFETY: the caller vouches for the data.
     unsafe { event_at(border(&BEGINS, id, "begin"), data, length, address) }
@@ -42,8 +41,8 @@ unsafe extern "C-unwind" fn end_at(id: u32, data: *const c_void, length: usize, 
     unsafe { event_at(border(&ENDS, id, "end"), data, length, address) }
 }
 
-/// Returns the type of the beginning, or of the end, of spans of type `id`. Of a type without a
-/// name it is the type itself.
+/// Returns the type of the beginning, or of the end, of spans of type `id`. For a type without a
+/// name that is the type itself.
 fn border(borders: &Borders, id: u32, word: &str) -> u32 {
     let known = usize::try_from(id).ok().and_then(|id| borders.get(id));
     match known {

@@ -11,9 +11,9 @@ use super::codes::{ErrorNumber, Invalid, NamedValue, constants, status};
 use super::table::{self, Stream};
 use super::types::{StatusInfo, TraceAttr, TraceId};
 
-/// Defines a C function that passes its arguments on to another one, with the address that the call
-/// returns to as one more: that is where the call is in the program. The address is 0 on machines
-/// for which this was not written yet.
+/// Defines a C function that passes its arguments on to another one, and adds the return address of
+/// the call, which says where the call is in the program. On machines other than x86-64 and arm64
+/// the address is 0.
 ///
 /// `$x86_64` and `$aarch64` are the registers that carry the added argument by the C calling
 /// conventions of these machines.
@@ -56,7 +56,7 @@ macro_rules! with_call_address {
     };
 }
 
-/// Does something with the stream that an identifier names.
+/// Calls `act` with the stream that an identifier names.
 pub(super) fn with_stream<T>(
     trid: TraceId,
     act: impl FnOnce(&mut Stream) -> Result<T, Invalid>,
@@ -65,8 +65,8 @@ pub(super) fn with_stream<T>(
     act(table::find(trid)?.lock()?.stream()?)
 }
 
-/// As [`with_stream`], for a call that collects what was recorded, as far as there is memory for
-/// that.
+/// Calls `act` like [`with_stream`], for a call that collects what was recorded, as far as there is
+/// memory for that.
 fn with_collecting_stream(
     trid: TraceId,
     act: impl FnOnce(&mut Stream) -> Result<c_int, Invalid>,
@@ -87,7 +87,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream.
+    /// Returns `EINVAL` if `trid` is no active stream.
     ///
     /// # Safety
     ///
@@ -106,7 +106,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream.
+    /// Returns `EINVAL` if `trid` is no active stream.
     ///
     /// # Safety
     ///
@@ -122,7 +122,7 @@ unsafe extern "C" fn stop_at(trid: TraceId, address: u64) -> c_int {
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no active stream, and what the system says when the log cannot be
+/// Returns `EINVAL` if `trid` is no active stream, and the error of the system if the log cannot be
 /// cleared.
 // SAFETY: no other symbol of this name is linked; `trace.h` declares this signature.
 #[unsafe(no_mangle)]
@@ -135,7 +135,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream with a log, `EFBIG` and `ENOSPC` where there
+    /// Returns `EINVAL` if `trid` is no active stream with a log; `EFBIG` and `ENOSPC` where there
     /// is no space for the log.
     ///
     /// # Safety
@@ -154,12 +154,12 @@ unsafe extern "C" fn flush_at(trid: TraceId, address: u64) -> c_int {
 }
 
 with_call_address! {
-    /// Ends a stream and frees all that it has; a log is completed.
+    /// Ends a stream, frees all that it has, and completes its log, if it has one.
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream, `EFBIG` and `ENOSPC` where there was no space
-    /// for the log: the stream is ended all the same.
+    /// Returns `EINVAL` if `trid` is no active stream; `EFBIG` and `ENOSPC` where there was no
+    /// space for the log: the stream is ended all the same.
     ///
     /// # Safety
     ///
@@ -182,7 +182,7 @@ unsafe extern "C" fn shutdown_at(trid: TraceId, address: u64) -> c_int {
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no stream, or a null pointer.
+/// Returns `EINVAL` if `trid` is no stream, or for a null pointer.
 ///
 /// # Safety
 ///
@@ -196,12 +196,12 @@ pub unsafe extern "C" fn posix_trace_get_attr(trid: TraceId, attr: *mut TraceAtt
     }))
 }
 
-/// Stores the status of a stream; that events were lost is reported once, but for a log always. It
-/// waits neither for a flush nor for another thread or process.
+/// Stores the status of a stream. Losses are reported once, but always for a log that is read. The
+/// call does not wait for a flush, and for the recorder less than a millisecond.
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no stream, or a null pointer.
+/// Returns `EINVAL` if `trid` is no stream, or for a null pointer.
 ///
 /// # Safety
 ///
@@ -256,12 +256,12 @@ pub unsafe extern "C" fn posix_trace_get_status(trid: TraceId, info: *mut Status
     }))
 }
 
-/// Stores the filter of a stream. It waits for no other thread or process: while one changes the
-/// filter, it is the one before.
+/// Stores the filter of a stream, without waiting for another thread or process. While another
+/// thread changes the filter, this is the one before.
 ///
 /// # Errors
 ///
-/// Returns `EINVAL` for what is no active stream, or a null pointer.
+/// Returns `EINVAL` if `trid` is no active stream, or for a null pointer.
 ///
 /// # Safety
 ///
@@ -282,7 +282,7 @@ with_call_address! {
     ///
     /// # Errors
     ///
-    /// Returns `EINVAL` for what is no active stream, a null pointer, or an unknown `how`.
+    /// Returns `EINVAL` if `trid` is no active stream, for a null pointer, or for an unknown `how`.
     ///
     /// # Safety
     ///

@@ -2,13 +2,13 @@
 //!
 //! An identifier is an index into the table and a generation that no other stream of this process
 //! has: a stale one is recognised, and no value from the caller is ever used as an address. In a
-//! forked child the parent's identifiers mean nothing: the child gets a table of its own, whose
-//! generations begin behind the parent's, and the parent's is left alone there, with its locks in
+//! forked child the parent's identifiers mean nothing. The child gets a table of its own, whose
+//! generations begin behind the parent's. It leaves the parent's table alone, whose locks are in
 //! whatever state the fork found them.
 //!
 //! A real-time thread that waits for a stream lends its priority to the thread that has it
 //! ([`PiLock`]). Locks are taken in this order: `entering`, `stream`, and then `activity` or
-//! `filter`, which are held while they are copied and for nothing else.
+//! `filter`, which are held only while they are read or set.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -28,8 +28,8 @@ use tracer_engine::{EventSet, Origin};
 use tracer_posix::logged::Activity;
 use tracer_posix::stream::LoggedStatus;
 
-/// How long a call that must not wait does so for another thread that uses the same stream. With
-/// what it then waits for the recorder it is less than a millisecond.
+/// How long a call that must not wait still waits for another thread that uses the same stream.
+/// Together with its wait for the recorder this is less than a millisecond.
 const AT_ONCE: Duration = Duration::from_micros(400);
 
 /// A stream with what C programs need beside it.
@@ -39,7 +39,7 @@ pub(super) struct Stream {
     pub(super) list_position: u32,
     /// The data of an event that is lent out and is stored nowhere else.
     pub(super) lent: Vec<u8>,
-    /// Given back last.
+    /// Dropped last.
     memory: Memory,
 }
 
@@ -53,8 +53,8 @@ impl Stream {
         }
     }
 
-    /// Prepares memory before anything is collected: where there is none for that, nothing is
-    /// collected. Returns whether there is.
+    /// Prepares memory before a call collects. If there is too little, the call collects nothing.
+    /// Returns whether there is enough.
     pub(super) fn prepare(&mut self) -> bool {
         let is_enough = self.memory.suffice_for(&self.kind).is_ok();
         self.kind.set_poor(!is_enough);
@@ -62,15 +62,16 @@ impl Stream {
     }
 }
 
-/// An entry of the table, once it was needed; for good.
+/// An entry of the table. It is made when it is first needed, and stays for good.
 #[derive(Default)]
 struct Entry {
     /// Generation of the stream that is here; 0 for none. Changed under the lock.
     generation: AtomicU32,
     stream: PiLock<Option<Stream>>,
-    /// Activity of the stream's recorder, if there is one: read without the lock.
+    /// Status that the stream's recorder shares, if there is one. Read without the lock of
+    /// `stream`.
     activity: PiLock<Option<Arc<Activity>>>,
-    /// The filter of an active stream: as the activity.
+    /// The filter of an active stream. Read in the same way.
     filter: PiLock<Option<EventSet>>,
 }
 
@@ -99,9 +100,9 @@ impl Found {
         }
     }
 
-    /// As [`lock`](Self::lock), for a call that must not wait for another process: `None` where
-    /// another thread keeps the stream for longer than a moment, as one does that waits for the
-    /// recorder.
+    /// Waits for the stream, in a call that must not wait for another process. Returns `None` if
+    /// another thread holds the stream for longer than a moment, as a thread does that waits for
+    /// the recorder.
     #[inline]
     pub(super) fn lock_at_once(&self) -> Result<Option<Held>, Invalid> {
         let entry = self.entry;
@@ -122,7 +123,7 @@ impl Found {
         self.entry.generation.load(Acquire) == self.generation
     }
 
-    /// Returns the activity of the stream's recorder, if it has one.
+    /// Returns the status that the stream's recorder shares, if it has one.
     pub(super) fn activity(&self) -> Option<Arc<Activity>> {
         let activity = Locked::wait(&self.entry.activity).clone();
         activity.filter(|_| self.is_there())
@@ -147,14 +148,14 @@ impl Held {
         self.stream.as_mut().ok_or(Invalid)
     }
 
-    /// Shows all threads the filter that is in force now.
+    /// Publishes the filter that is in force now to all threads.
     pub(super) fn show_filter(&mut self) -> Result<(), Invalid> {
         let filter = self.stream()?.kind.filter();
         *Locked::wait(&self.entry.filter) = filter;
         Ok(())
     }
 
-    /// Takes it out of the table; who waits for its events finds that out.
+    /// Takes the stream out of the table. A thread that waits for its events notices that.
     pub(super) fn remove(mut self) -> Result<Stream, Invalid> {
         self.entry.generation.store(0, Release);
         *Locked::wait(&self.entry.activity) = None;
@@ -179,7 +180,7 @@ impl<'a, T> Locked<'a, T> {
         Some(Self::from_guard(lock, lock.try_lock()?))
     }
 
-    /// As [`wait`](Self::wait), but not for longer than `time`.
+    /// Waits for the lock, but not for longer than `time`.
     fn wait_until(lock: &'a PiLock<T>, time: Duration) -> Option<Self> {
         Some(Self::from_guard(lock, lock.lock_within(time)?))
     }
@@ -214,7 +215,7 @@ impl<T> Drop for Locked<'_, T> {
 struct Table {
     pid: i32,
     entries: Box<[OnceLock<Box<Entry>>]>,
-    /// Held by who enters a stream.
+    /// Held by a thread that enters a stream.
     entering: PiLock<()>,
 }
 
@@ -270,7 +271,8 @@ pub(super) fn enter(kind: Kind, memory: Memory) -> Option<TraceId> {
         let is_free = entry.generation.load(Acquire) == 0;
         is_free.then_some((index, entry))
     })?;
-    // Who had found the stream that was here before may be about to see that it is gone.
+    // A thread that found the stream that was here before may hold the lock, and is about to see
+    // that the stream is gone.
     let mut stream = Locked::wait(&entry.stream);
     let generation = next_generation();
     *Locked::wait(&entry.activity) = kind.activity();
@@ -280,7 +282,7 @@ pub(super) fn enter(kind: Kind, memory: Memory) -> Option<TraceId> {
     Some(generation << INDEX_BITS | index)
 }
 
-/// Returns the next generation. Never 0, so that no identifier is.
+/// Returns the next generation. It is never 0, so that no identifier is 0.
 fn next_generation() -> u32 {
     loop {
         let next = GENERATION.fetch_add(1, Relaxed).wrapping_add(1);
@@ -291,8 +293,8 @@ fn next_generation() -> u32 {
     }
 }
 
-/// Returns how far a child's generations begin behind those of its parent, which makes streams as
-/// well after the fork: another distance for each child, and at most half of all generations.
+/// Returns how far a child's generations begin behind those of its parent, which also makes streams
+/// after the fork. The distance is another one for each child, and at most half of all generations.
 fn distance_from_parent() -> u32 {
     let spread = area::own_pid().unsigned_abs().wrapping_mul(0x9e37_79b9);
     1 + (spread >> (INDEX_BITS + 1))
@@ -314,8 +316,8 @@ pub(super) fn find(untrusted: TraceId) -> Result<Found, Invalid> {
     }
 }
 
-/// Runs when the program ends or the library is unloaded: streams end with their process, and the
-/// targets' trace points need not find that out by themselves.
+/// Runs when the program ends or the library is unloaded. It ends all streams, so that the targets'
+/// trace points need not find out that their controller is gone.
 extern "C" fn on_unload() {
     let Some(table) = table() else { return };
     for entry in table.entries.iter().filter_map(OnceLock::get) {

@@ -1,8 +1,9 @@
 //! The common part of the functions that programs call at trace points.
 
-/// Declares `$name(id, data, length)`: it returns at once where no stream traces the process, and
-/// goes on in `$at` otherwise, with the return address as fourth argument: on x86-64 and arm64 that
-/// of the trace point, else 0. There it is a static probe too (`trace_point_site`).
+/// Declares `$name(id, data, length)`. The function returns at once if no stream traces the
+/// process. Otherwise it goes on in `$at`, with the address of the trace point as fourth argument:
+/// on x86-64 and arm64 the return address, else 0. On these two machines the function is a static
+/// probe too (`trace_point_site`).
 macro_rules! trace_point {
     ($(#[$doc:meta])* $name:ident => $at:ident) => {
         $(#[$doc])*
@@ -19,8 +20,8 @@ macro_rules! trace_point {
             data: *const ::std::ffi::c_void,
             length: usize,
         ) {
-            // The frame of what follows is made only where there is something to do. Until then,
-            // who unwinds the function finds the caller as at its start.
+            // `$at` makes its frame only where there is something to do. Until then, an unwinder
+            // finds the caller as at the start of this function.
             std::arch::naked_asm!(
                 ".cfi_startproc",
                 "mov rax, qword ptr [rip + {enabled}]",

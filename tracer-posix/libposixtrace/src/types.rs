@@ -15,7 +15,7 @@ pub type TraceId = u32;
 /// `trace_event_id_t`.
 pub type EventId = u32;
 
-/// `trace_attr_t`: owns no memory, and may be copied over.
+/// `trace_attr_t`. It owns no memory, and may be overwritten.
 ///
 /// Written by `posix_trace_attr_init()`, `posix_trace_attr_set…()` and `posix_trace_get_attr()`,
 /// read by the others.

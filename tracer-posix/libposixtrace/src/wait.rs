@@ -1,20 +1,20 @@
 //! Waiting without missing a signal.
 //!
-//! A reader that waits looks at its stream again and again. A handler that runs while it looks, and
-//! not while it sleeps, has to end the waiting all the same: so signals are held back while it
-//! looks, and let through by the call that sleeps.
+//! A reader that waits looks at its stream again and again. A handler that runs while the reader
+//! looks, and not while it sleeps, has to end the waiting all the same: so signals are held back
+//! while it looks, and the call that sleeps lets them through.
 //!
-//! A thread may be cancelled while it sleeps. The C library then unwinds its frames, so nothing
-//! that would have to be dropped lives in them, and all are of functions that may be left so. Where
-//! it was asked to end before it slept, its signals are still held back: a clean-up handler lets
-//! them through before any of the program's runs.
+//! A thread may be cancelled while it sleeps. The C library then unwinds its frames, so they hold
+//! nothing that would have to be dropped, and all belong to functions that may be left in this way.
+//! If the thread was asked to end before it slept, its signals are still held back: a clean-up
+//! handler lets them through before any clean-up handler of the program runs.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-/// A clean-up handler, as the C library stores it. Both C libraries begin with these two; the
-/// fields that follow are theirs, and no more than this.
+/// A clean-up handler, as the C library stores it. Both C libraries begin with these two fields.
+/// The others are the C library's own, and take no more space than this.
 #[repr(C)]
 struct CleanUp {
     routine: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -57,8 +57,8 @@ pub(super) struct HeldBack {
     mask: libc::sigset_t,
 }
 
-/// Does something with the thread's signals held back. They are let through again when it returns,
-/// or when the thread ends in it.
+/// Calls `act` with the thread's signals held back. They are let through again when it returns, or
+/// when the thread ends in it.
 pub(super) fn holding_back_signals(act: impl FnOnce(HeldBack) -> c_int) -> c_int {
     let mut held = HeldBack::new();
     let mut clean_up = CleanUp {
@@ -70,12 +70,13 @@ pub(super) fn holding_back_signals(act: impl FnOnce(HeldBack) -> c_int) -> c_int
     // SAFETY: both objects outlive the registration, which ends below or with this frame.
     unsafe { _pthread_cleanup_push(&raw mut clean_up, let_through, argument) };
     let code = act(held);
-    // SAFETY: what was registered last; everything since has been popped by who pushed it.
+    // SAFETY: this handler was registered last, or those that were registered since have been
+    // popped.
     unsafe { _pthread_cleanup_pop(&raw mut clean_up, 1) };
     code
 }
 
-/// Gives a thread the signal mask behind `mask`.
+/// Gives the calling thread the signal mask behind `mask`.
 unsafe extern "C" fn let_through(mask: *mut c_void) {
     let mask = mask.cast::<libc::sigset_t>();
     // SAFETY: `holding_back_signals` gives a valid set; the old one is not asked for.

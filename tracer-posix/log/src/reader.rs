@@ -85,8 +85,7 @@ impl<'a> LogRecord<'a> {
     }
 }
 
-/// The events of a log, each with memory of its own. An error of reading is returned once, and ends
-/// them.
+/// The events of a log, each with memory of its own. They end with an error, if one occurs.
 #[derive(Debug)]
 pub struct Records<'r, B = File> {
     reader: &'r mut LogReader<B>,
@@ -390,9 +389,10 @@ impl<B: LogBytes> LogReader<B> {
     /// Checks, at the end of the packets, whether the log was completed or cleared meanwhile.
     /// Returns whether it is worth looking for packets again.
     fn look_at_header(&mut self) -> io::Result<bool> {
-        let newer = read_header(&self.scanner)?
-            .ok()
-            .filter(|header| header.generation > self.header.generation);
+        // A log that was made anew in the same file counts its headers from the beginning.
+        let newer = read_header(&self.scanner)?.ok().filter(|header| {
+            header.generation > self.header.generation || header.log_id != self.header.log_id
+        });
         let Some(header) = newer else {
             self.losses.raise_to(&self.header.content.losses);
             return Ok(false);

@@ -26,7 +26,8 @@ mod untrusted;
 #[doc(hidden)]
 pub use untrusted::{ask_recorder, hear_recorder};
 
-/// A stream with a log: what its recorder does is asked for here. Dropping it shuts it down.
+/// A stream with a log, as its controller sees it: calls are requests to the recorder. Dropping it
+/// shuts it down.
 #[derive(Debug)]
 pub struct LoggedStream {
     conversation: Conversation,
@@ -37,17 +38,17 @@ pub struct LoggedStream {
     /// The recorder's filter, so that the recorder need not be asked.
     filter: EventSet,
     activity: Arc<Activity>,
-    /// Names that it was asked for, for events that have theirs.
+    /// Names of types, as the recorder said, for events that have memory of their own.
     names: HashMap<EventTypeId, EventName>,
     own_types: OwnTypes,
 }
 
-/// The types of this process, where it traces itself: the recorder, another process, has to be told
-/// of them, so that they are called alike in the stream.
+/// The types of this process, if it traces itself. The controller tells the recorder, which is
+/// another process, of them: so they have the same identifiers in the stream.
 #[derive(Clone, Copy, Debug)]
 struct OwnTypes {
     is_traced: bool,
-    /// How many it was told of.
+    /// How many the recorder was told of.
     told: usize,
 }
 
@@ -134,7 +135,7 @@ impl LoggedStream {
         let mut attributes = attributes.for_stream_with_log()?;
         let anchor = clocks_now();
         attributes.creation_time = anchor.realtime;
-        // The agent has to see who asks: the controller, and not its recorder.
+        // The agent has to see that the controller asks, not its recorder.
         let kernel = agent::source_if_wanted(pid, &attributes)?;
         // Away from the standard descriptors, which the recorder gives up.
         let log = protocol::duplicate(file).map_err(|error| CreateError::Log(error.into()))?;
@@ -187,9 +188,9 @@ impl LoggedStream {
 
     #[doc(hidden)]
     pub fn start_for(&mut self, caller: Origin) -> Result<(), RecorderGone> {
-        // A child may be the first to use one.
+        // A child may be the first to use one of these types.
         self.tell_own_types()?;
-        self.ask(&Request::Start(self.call(caller))).map(drop)
+        self.ask_to(&Request::Start(self.call(caller)))
     }
 
     /// Stops the stream.
@@ -204,7 +205,7 @@ impl LoggedStream {
 
     #[doc(hidden)]
     pub fn stop_for(&mut self, caller: Origin) -> Result<(), RecorderGone> {
-        self.ask(&Request::Stop(self.call(caller))).map(drop)
+        self.ask_to(&Request::Stop(self.call(caller)))
     }
 
     /// Drops all that stream and log hold.
@@ -257,7 +258,7 @@ impl LoggedStream {
             how: how.into(),
             call: self.call(caller),
         };
-        self.ask(&request)?;
+        self.ask_to(&request)?;
         self.filter = how.apply(&self.filter, set);
         Ok(())
     }
@@ -276,7 +277,7 @@ impl LoggedStream {
     }
 
     /// Returns the status as the recorder knows it now; losses and the error of a flush are
-    /// reported once. A recorder that does not answer at once is not waited for: then it is as that
+    /// reported once. If the recorder does not answer at once, the status is the one that it
     /// reported last.
     ///
     /// # Errors
@@ -287,9 +288,9 @@ impl LoggedStream {
         Ok(self.activity.status())
     }
 
-    /// Returns the oldest event that is not flushed yet and was not shown, with its data and its
-    /// time. It stays in the stream. A recorder that does not answer at once is not waited for:
-    /// what it answers is the next call's.
+    /// Returns the oldest event that was neither flushed nor shown yet, with its data and its time.
+    /// It stays in the stream. If the recorder does not answer at once, this returns `None`, and a
+    /// later call returns the event.
     ///
     /// # Errors
     ///
@@ -304,7 +305,8 @@ impl LoggedStream {
         }))
     }
 
-    /// As [`show_next`](Self::show_next), with the name of its type.
+    /// Returns the event that [`show_next`](Self::show_next) would return, with memory of its own
+    /// and the name of its type.
     ///
     /// # Errors
     ///
@@ -357,7 +359,7 @@ impl LoggedStream {
         id.map(EventTypeId).ok_or(RecorderGone)
     }
 
-    /// Tells the recorder of the types that this process has opened since.
+    /// Tells the recorder of the types that this process has opened since the last time.
     fn tell_own_types(&mut self) -> Result<(), RecorderGone> {
         if self.own_types.is_traced {
             for (id, name) in tracer_area::own_event_types().skip(self.own_types.told) {
@@ -411,7 +413,8 @@ impl LoggedStream {
 
     fn end(&mut self, caller: Origin) -> Result<Reply, RecorderGone> {
         self.is_shut_down = true;
-        // It waits for the disk in any case, and what it leaves behind cannot be read later.
+        // A shutdown waits for the disk in any case, and events that it leaves behind cannot be
+        // read later: so it waits for emissions under way.
         let terms = CallTerms {
             is_urgent: false,
             ..self.terms()
@@ -421,8 +424,8 @@ impl LoggedStream {
         reply
     }
 
-    /// Begins a call that waits for emissions under way: those of this process begin anew, and are
-    /// not waited for.
+    /// Begins a call that waits for emissions under way. Emissions of this process are restarted,
+    /// so that the recorder need not wait for them.
     fn call(&self, caller: Origin) -> Call {
         Call::new(caller, self.terms())
     }
@@ -434,12 +437,23 @@ impl LoggedStream {
     fn ask(&mut self, request: &Request) -> Result<Reply, RecorderGone> {
         self.conversation.ask(request)
     }
+
+    /// Asks for what does not fail, except where the recorder has no memory and has completed the
+    /// log: then it records nothing more.
+    fn ask_to(&mut self, request: &Request) -> Result<(), RecorderGone> {
+        let reply = self.ask(request)?;
+        if matches!(reply, Reply::Failed(_)) {
+            return Err(RecorderGone);
+        }
+        Ok(())
+    }
 }
 
 impl Drop for LoggedStream {
     fn drop(&mut self) {
         if !self.is_shut_down {
-            // The log is completed all the same when the recorder finds us gone.
+            // If this fails, the recorder completes the log when it finds that its controller is
+            // gone.
             let _ = self.end(Origin::NONE);
         }
     }
