@@ -63,6 +63,12 @@ pub(super) struct KnownCode {
     ended: Vec<(Instant, i32)>,
     /// Time since which all mappings are reported.
     since: u64,
+    /// Whether processes were forgotten of which something was said.
+    has_forgotten: bool,
+    /// Processes of which nothing is known but that they move something, and when last.
+    movers: HashMap<i32, u64>,
+    /// Time up to which any other process may have moved something.
+    moved_before: u64,
 }
 
 /// State of a process.
@@ -77,7 +83,8 @@ struct Process {
     looked: Option<Look>,
     /// Code that threads are moving: what was there as each began.
     moving: HashMap<i32, Vec<Mapping>>,
-    /// Addresses that something was moved from or to, and when last, in order of time.
+    /// Addresses that something was moved from or to, and when last; [`u64::MAX`] while a call
+    /// moves it.
     touched: Vec<(u64, Range<u64>)>,
     /// Time up to which anything may have been moved from or to any address.
     touched_before: u64,
@@ -128,17 +135,21 @@ impl Process {
         self.unsaid.push((time, mapping));
     }
 
-    /// Returns what is there, with the time of each.
+    /// Returns what is there, with the time of each, after that all said before is gone.
     fn said_anew(&self) -> Vec<(u64, Mapping)> {
         let now = self.space.now();
-        now.map(|one| (one.since, Mapping::clone(&one.mapping)))
+        let now = now.map(|one| (one.since, Mapping::clone(&one.mapping)));
+        std::iter::once((0, Mapping::nothing()))
+            .chain(now)
             .collect()
     }
 
     /// Forgets what is there: since `time` it is not known.
     fn forget(&mut self, time: u64) {
-        self.unsaid.clear();
-        self.space.map(time, &Mapping::nothing());
+        // What was there before belongs to stacks that may still come.
+        self.unsaid.retain(|(at, _)| *at < time);
+        self.space.forget(time);
+        self.moving.clear();
         self.unsaid.push((time, Mapping::nothing()));
     }
 
@@ -192,24 +203,29 @@ impl Process {
             MoveStep::Begins => None,
             MoveStep::Ended(result) => of.unknown_after(result),
         };
+        // Until the call ends, either may be there.
+        let until = match step {
+            MoveStep::Begins => u64::MAX,
+            MoveStep::Ended(_) => time,
+        };
         for one in of.unknown_before().chain(after) {
             let is_within = |range: &Range<u64>| one.start <= range.start && range.end <= one.end;
             self.touched.retain(|(_, range)| !is_within(range));
-            self.touched.push((time, one.start..one.end));
+            self.touched.push((until, one.start..one.end));
         }
         if self.touched.len() > MOST_TOUCHED {
-            let mut oldest = self.touched.drain(..MOST_TOUCHED / 2);
-            self.touched_before = oldest.next_back().map_or(0, |(time, _)| time);
+            self.touched.drain(..MOST_TOUCHED / 2);
+            self.touched_before = time;
         }
     }
 
     /// Returns when something may have been moved to or from the addresses of a mapping last.
     fn touched_at(&self, mapping: &Mapping) -> u64 {
-        let mut latest = self.touched.iter().rev();
-        let last = latest
-            .find(|(_, range)| range.start < mapping.end && mapping.start < range.end)
-            .map_or(0, |(time, _)| *time);
-        last.max(self.touched_before)
+        let touched = self.touched.iter();
+        let there = touched
+            .filter(|(_, range)| range.start < mapping.end && mapping.start < range.end)
+            .map(|(time, _)| *time);
+        there.fold(self.touched_before, u64::max)
     }
 
     /// Leaves out of what a look that began at a time has found whatever may have been moved
@@ -307,6 +323,9 @@ impl KnownCode {
             reports,
             ended: Vec::new(),
             since: monotonic_now().0,
+            has_forgotten: false,
+            movers: HashMap::new(),
+            moved_before: 0,
         }
     }
 
@@ -357,17 +376,23 @@ impl KnownCode {
             MappingReport::Forked(..) => {}
             MappingReport::Moves(pid, tid, of, step) => {
                 // Most move data, of processes without stacks.
-                if let Some(process) = self.processes.get_mut(&pid) {
-                    process.moves(time, tid, &of, step);
+                match self.processes.get_mut(&pid) {
+                    Some(process) => process.moves(time, tid, &of, step),
+                    None => self.note_mover(pid, time),
                 }
             }
             MappingReport::Began(pid) => {
+                self.ended.retain(|(_, ended)| *ended != pid);
                 let process = self.process(pid);
                 process.forget(time);
                 process.since = time;
                 process.looked = None;
+                process.touched.clear();
             }
-            MappingReport::Ended(pid) => self.ended.push((Instant::now(), pid)),
+            MappingReport::Ended(pid) => {
+                self.movers.remove(&pid);
+                self.ended.push((Instant::now(), pid));
+            }
             MappingReport::Lost(since) => {
                 self.since = self.since.max(time);
                 for process in self.processes.values_mut() {
@@ -381,13 +406,34 @@ impl KnownCode {
 
     fn process(&mut self, pid: i32) -> &mut Process {
         if self.processes.len() >= MOST_PROCESSES && !self.processes.contains_key(&pid) {
+            // What was said of them is gone by then, as far as is known.
             self.processes.clear();
+            self.has_forgotten = true;
             // What is reported before the next look may be gone by then.
             self.since = monotonic_now().0;
         }
         let since = self.since;
+        let has_forgotten = self.has_forgotten;
+        let (movers, moved_before) = (&mut self.movers, self.moved_before);
         let process = self.processes.entry(pid);
-        process.or_insert_with(|| Process::new(since))
+        process.or_insert_with(|| {
+            let mut new = Process::new(since);
+            new.touched_before = movers.remove(&pid).unwrap_or(moved_before);
+            if has_forgotten {
+                new.unsaid.push((since, Mapping::nothing()));
+            }
+            new
+        })
+    }
+
+    /// Notes that a process of which nothing is known moves something: what a look finds there was
+    /// not there before.
+    fn note_mover(&mut self, pid: i32, time: u64) {
+        if self.movers.len() >= MOST_PROCESSES && !self.movers.contains_key(&pid) {
+            self.movers.clear();
+            self.moved_before = time;
+        }
+        self.movers.insert(pid, time);
     }
 
     /// Looks up what a process has mapped, for a stack of this time, unless it was looked at just
@@ -396,11 +442,12 @@ impl KnownCode {
         let is_reported = !matches!(self.reports, Reports::None);
         let looked = self.process(pid).looked;
         let is_recent = looked.is_some_and(|looked| {
-            let interval = if is_reported {
+            let least = if is_reported {
                 LOOK_AGAIN
             } else {
-                looked.took * LOOKS_PART
+                Duration::ZERO
             };
+            let interval = least.max(looked.took * LOOKS_PART);
             looked.at.elapsed() < interval || (!is_reported && looked.began > at)
         });
         if is_recent {
@@ -539,10 +586,11 @@ mod tests {
         assert_eq!(path(&code, 7, 0x1000, 39).as_deref(), Some("/b"));
         assert_eq!(path(&code, 7, 0x1000, 40), None);
         assert_eq!(path(&code, 8, 0x1000, 60).as_deref(), Some("/a"));
-        // What is said is nothing, and what came after that.
+        // What was there before the exec, for stacks that may still come, then nothing, and what
+        // came after that.
         let said = &code.processes[&7].unsaid;
         let said: Vec<_> = said.iter().map(|(time, one)| (*time, one.start)).collect();
-        assert_eq!(said, [(40, 0), (50, 0x5000)]);
+        assert_eq!(said, [(10, 0x1000), (30, 0x1000), (40, 0), (50, 0x5000)]);
         assert!(code.processes[&8].unsaid[0].1.is_nothing());
         // Something is missing since 55.
         code.report(60, MappingReport::Lost(55));

@@ -53,7 +53,7 @@ struct Inner {
     vdso: Option<Arc<Module>>,
     own_code: OwnCodes,
     /// Addresses that were seen, for a log, by the time since when they are in a mapping.
-    seen: BTreeMap<(i32, u64, u64), Option<Place>>,
+    seen: BTreeMap<(i32, u64, u64), Seen>,
     running_kernel: RunningKernel,
 }
 
@@ -62,6 +62,24 @@ pub(super) type FoundModule = Option<Option<Arc<Module>>>;
 
 /// A mapping of a process, the time since which it is there, and the functions of its file.
 pub(super) type Place = (Arc<Mapping>, u64, FoundModule);
+
+/// Address that was seen in stacks.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// The mapping that it is in.
+    place: Option<Place>,
+    /// Whether a call returned to it: the function is that of the call before it.
+    is_return: bool,
+    /// Whether a thread was exactly there: it may be the first one of its function.
+    is_exact: bool,
+}
+
+impl Seen {
+    fn note(&mut self, is_return: bool) {
+        self.is_return |= is_return;
+        self.is_exact |= !is_return;
+    }
+}
 
 /// Names of the kernel that the recording itself brings into a stack.
 const OF_RECORDING: [&str; 9] = [
@@ -167,10 +185,11 @@ impl SymbolNames {
         let mut inner = self.inner();
         if inner.seen.len() < MOST_NAMES {
             for address in taken.kernel() {
-                inner.seen.insert((0, address, 0), None);
+                inner.seen.entry((0, address, 0)).or_default();
             }
-            for address in taken.user() {
-                inner.note_address(pid, at, address);
+            for (index, address) in taken.user().enumerate() {
+                let is_return = is_return(&taken, index);
+                inner.note_address(pid, at, address, is_return);
             }
         }
     }
@@ -182,9 +201,9 @@ impl SymbolNames {
         inner.wait_for_servers();
         let seen = std::mem::take(&mut inner.seen);
         let mut named = Vec::new();
-        for ((pid, address, since), place) in seen {
+        for ((pid, address, since), seen) in seen {
             let before = named.len();
-            inner.push_names(&mut named, (pid, address, since), place.as_ref());
+            inner.push_names(&mut named, (pid, address, since), &seen);
             // Of what was mapped before, and has a name there.
             let is_earlier = |name: &AddressName| (name.pid, name.address) == (pid, address);
             let has_earlier = before > 0 && named.get(before - 1).is_some_and(is_earlier);
@@ -219,16 +238,19 @@ impl SymbolNames {
             is_of_recording &= name.is_none();
             frames.push(frame);
         }
-        // Where a program goes on after a system call is behind it too.
-        let is_in_call = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT]
-            .iter()
-            .any(|id| id.0 == taken.head.event_type);
         for (index, address) in taken.user().enumerate() {
-            let is_return = index > 0 || is_in_call;
+            let is_return = is_return(taken, index);
             inner.push_frames(&mut frames, (pid, at), address, is_return);
         }
         frames
     }
+}
+
+/// Tells whether the address of the program at this position of a stack is behind a call. Where a
+/// program goes on after a system call is behind it, too.
+fn is_return(taken: &RecordedStack<'_>, index: usize) -> bool {
+    let calls = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
+    index > 0 || calls.iter().any(|id| id.0 == taken.head.event_type)
 }
 
 impl Inner {
@@ -245,14 +267,14 @@ impl Inner {
         Some((Arc::clone(&found.mapping), found.since, found.found.clone()))
     }
 
-    fn note_address(&mut self, pid: i32, at: u64, address: u64) {
+    fn note_address(&mut self, pid: i32, at: u64, address: u64, is_return: bool) {
         if is_place(address) {
-            self.seen.insert((pid, address, 0), None);
+            self.seen.entry((pid, address, 0)).or_default();
             return;
         }
         let Some(mut place) = self.place((pid, at), address) else {
             let since = self.spaces.unknown_since(pid, address, at);
-            self.seen.insert((pid, address, since), None);
+            self.seen.entry((pid, address, since)).or_default();
             return;
         };
         let since = place.1;
@@ -260,12 +282,19 @@ impl Inner {
             self.own_code.look(pid, since);
         }
         let key = (pid, address, since);
-        if !self.seen.contains_key(&key) {
+        if let Some(seen) = self.seen.get_mut(&key) {
+            seen.note(is_return);
+        } else {
             if place.0.is_of_file() && place.2.is_none() && !self.modules.hold(pid, &place) {
                 let found = self.module((pid, at), address, &place);
                 place.2 = (!self.modules.is_unanswered(&place.0)).then_some(found);
             }
-            self.seen.insert(key, Some(place));
+            let mut seen = Seen {
+                place: Some(place),
+                ..Seen::default()
+            };
+            seen.note(is_return);
+            self.seen.insert(key, seen);
         }
     }
 
@@ -277,8 +306,11 @@ impl Inner {
         let places: Vec<_> = self
             .seen
             .iter()
-            .filter_map(|((pid, address, since), place)| {
-                let place = place.clone().filter(|(mapping, ..)| mapping.is_of_file())?;
+            .filter_map(|((pid, address, since), seen)| {
+                let place = seen
+                    .place
+                    .clone()
+                    .filter(|(mapping, ..)| mapping.is_of_file())?;
                 Some(((*pid, *since), *address, place))
             })
             .collect();
@@ -298,12 +330,13 @@ impl Inner {
         }
     }
 
-    /// Appends the names that an address has had in a mapping that is there since a time.
+    /// Appends the names that an address has had in a mapping that is there since a time. One that
+    /// is behind a call of one function and in another one has none.
     fn push_names(
         &mut self,
         to: &mut Vec<AddressName>,
         (pid, address, since): (i32, u64, u64),
-        place: Option<&Place>,
+        seen: &Seen,
     ) {
         let mut push = |since, (name, offset), line| {
             to.push(AddressName {
@@ -328,25 +361,36 @@ impl Inner {
                 .for_each(|function| push(0, function, None));
             return;
         }
-        let Some(place) = place else { return };
+        let Some(place) = &seen.place else { return };
+        let back = u64::from(seen.is_return);
+        let is_both = seen.is_return && seen.is_exact;
         let mapping = &*place.0;
         if mapping.may_be_generated()
             && let Some(code) = self.own_code.get(pid)
         {
             let told_since = self.told_since(pid, since);
-            let names = code.names(address.saturating_sub(1), told_since);
-            let names = since_mapped(names, since);
+            let at = address.saturating_sub(back);
+            let names = since_mapped(code.names(at, told_since), since);
             let is_any = names.iter().any(|(_, name)| name.is_some());
             for (since, name) in names.into_iter().filter(|_| is_any) {
-                let line = code.line(address.saturating_sub(1), since, told_since);
-                let name = name.map(|(name, offset)| (name, offset + 1));
+                let line = code.line(at, since, told_since);
+                let name = name.map(|(name, offset)| (name, offset + back));
+                let name = name.filter(|(_, offset)| !is_both || *offset > back);
                 push(since, name.unwrap_or_else(|| ("".into(), 0)), line);
             }
             if is_any {
                 return;
             }
         }
-        let function = self.function((pid, since), address, true, place);
+        let exact = (seen.is_exact).then(|| self.function((pid, since), address, false, place));
+        let function = match (exact, seen.is_return) {
+            (Some(exact), false) => exact,
+            (exact, _) => {
+                let behind = self.function((pid, since), address, true, place);
+                let is_one = exact.is_none_or(|exact| exact == behind);
+                behind.filter(|_| is_one)
+            }
+        };
         function
             .into_iter()
             .for_each(|function| push(since, function, None));
@@ -405,7 +449,10 @@ impl Inner {
         let function = place
             .as_ref()
             .and_then(|place| self.function(of, address, is_return, place));
-        let since = place.as_ref().map_or(0, |(_, since, _)| *since);
+        let unknown_since = || self.spaces.unknown_since(of.0, address, of.1);
+        let since = place
+            .as_ref()
+            .map_or_else(unknown_since, |(_, since, _)| *since);
         let mut line = None;
         let function = if let Some(function) = function {
             line = place

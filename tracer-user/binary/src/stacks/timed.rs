@@ -38,6 +38,8 @@ pub struct TimedMappings<T> {
     past: VecDeque<(u64, Mapped<T>)>,
     /// Number of those that have gone so far.
     gone: u64,
+    /// Time by which those had gone that are no longer known.
+    older: u64,
 }
 
 impl<T> Default for TimedMappings<T> {
@@ -46,6 +48,7 @@ impl<T> Default for TimedMappings<T> {
             now: BTreeMap::new(),
             past: VecDeque::new(),
             gone: 0,
+            older: 0,
         }
     }
 }
@@ -105,7 +108,7 @@ impl<T: Clone + Default> TimedMappings<T> {
             };
             // Before something else was gone there, it was not there.
             let gone = self.past.iter().filter(is_over).map(|(until, _)| *until);
-            let since = gone.max().unwrap_or(0).max(time);
+            let since = gone.fold(self.older, u64::max).max(time);
             self.put_part(since, hole, (hole.start, hole.end))
         });
         holes
@@ -128,8 +131,18 @@ impl<T: Clone + Default> TimedMappings<T> {
     /// is in none; 0 where it was in none before.
     pub fn unknown_since(&self, address: u64, at: u64) -> u64 {
         let past = self.past.iter().filter(|(_, one)| one.has(address));
-        let until = past.map(|(until, _)| *until).filter(|until| *until <= at);
+        let until = past.map(|(until, _)| *until);
+        let until = until.chain([self.older]).filter(|until| *until <= at);
         until.max().unwrap_or(0)
+    }
+
+    /// Notes that nothing is known since a time, whatever was noted since.
+    pub fn forget(&mut self, time: u64) {
+        self.map(time, &Mapping::nothing());
+        for (until, _) in &mut self.past {
+            *until = time.min(*until);
+        }
+        self.past.retain(|(until, one)| one.since < *until);
     }
 
     /// Returns the mapping that had an address at a time, mutable.
@@ -228,7 +241,8 @@ impl<T: Clone + Default> TimedMappings<T> {
             return;
         }
         if self.past.len() >= MOST_PAST {
-            self.past.pop_front();
+            let oldest = self.past.pop_front();
+            self.older = oldest.map_or(self.older, |(until, _)| until.max(self.older));
         }
         self.past.push_back((until, mapped));
     }
@@ -321,6 +335,12 @@ mod tests {
             of.map(time, &mapping(0x1000, 0x2000, &path));
         }
         assert_eq!((of.past.len(), of.now.len()), (MOST_PAST, 1));
+        // What was there before is not known, and not for how long.
+        assert!(of.unknown_since(0x9000, 10 * MOST_PAST as u64) > 8 * MOST_PAST as u64);
+        let before = 10 * MOST_PAST as u64 - 100;
+        of.forget(before);
+        assert_eq!(found(&of, 0x1000, before + 10), None);
+        assert!(found(&of, 0x1000, before - 10).is_some());
         for nth in 0..2 * MOST_MAPPINGS as u64 {
             of.map(nth, &mapping(0x1000 * nth, 0x1000 * nth + 1, "/x"));
         }
