@@ -110,12 +110,12 @@ pub struct Compared {
     pub all: usize,
     /// The lines of the first list.
     pub lines: Vec<String>,
-    /// Lines of the first list that differ, with those of the other.
+    /// Lines of the first list that differ, with those of the other; empty where one has none.
     pub differ: Vec<(String, String)>,
 }
 
 /// Compares the lines of each thread in `theirs` with those in `ours`, in the form that `normal`
-/// returns. Lines that only `ours` has do not count.
+/// returns, where `theirs` has the thread.
 #[must_use]
 pub fn compare(
     theirs: &CallLines,
@@ -130,9 +130,11 @@ pub fn compare(
         let theirs = lines(theirs);
         let ours = ours.get(tid).map(|ours| lines(ours)).unwrap_or_default();
         compared.all += theirs.len();
+        let mut has_begun = false;
         for part in similar::capture_diff_slices(Algorithm::Myers, &theirs, &ours) {
             let old = theirs.get(part.old_range()).unwrap_or_default();
             if part.tag() == DiffTag::Equal {
+                has_begun = true;
                 compared.same += old.len();
                 continue;
             }
@@ -146,6 +148,10 @@ pub fn compare(
                     .differ
                     .push((line.clone(), other.unwrap_or_default()));
             }
+            // Until it runs the program, strace's child makes calls that strace does not show.
+            let added = new.into_iter().filter(|_| has_begun);
+            let added = added.map(|line| (String::new(), line));
+            compared.differ.extend(added);
         }
         compared.lines.extend(theirs);
     }

@@ -20,7 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 
 use crate::tasks::test::Arch;
 use crate::tasks::{dist, setup};
@@ -100,7 +100,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let image = match (&args.image, kernel) {
             (Some(path), _) => Ok(Image::given(path)),
             (None, Some(kernel)) => kernel.fetch(),
-            (None, None) => bail!("Debian has no package of {name}: give an image, with --image"),
+            (None, None) => Err(anyhow!(
+                "Debian has no package of {name}: give an image, with --image"
+            )),
         };
         let outcome = image.and_then(|image| {
             run::all(&run::Order {
