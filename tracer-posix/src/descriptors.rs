@@ -1,7 +1,7 @@
 //! Descriptors that go with a message over a Unix socket.
 //!
-//! By system calls, and not by the C library's functions of the same names: in those a thread may
-//! be cancelled.
+//! The functions here make the system calls themselves. In the C library's functions of the same
+//! names a thread may be cancelled.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// Most descriptors that one message brings.
 pub const MOST_FILES: usize = 6;
 
-/// Space for so many descriptors, as the kernel wants it aligned.
+/// Space for the control message of so many descriptors, aligned as the kernel wants it.
 type ControlBuffer = [u64; 5];
 
 /// Sends a message, and descriptors with its first byte. Returns the bytes that were sent.
@@ -75,12 +75,12 @@ fn send_header(socket: BorrowedFd<'_>, header: &libc::msghdr) -> io::Result<usiz
     }
 }
 
-/// Receives bytes, and the descriptors that come with them, which a program that this process
-/// starts does not inherit. Of more descriptors than there is space for, none is kept.
+/// Receives bytes, and the descriptors that come with them, which are closed on exec. If more
+/// descriptors come than there is space for, none is kept.
 ///
 /// # Errors
 ///
-/// The system's error; `InvalidData` where something was cut off.
+/// The system's error; `InvalidData` where bytes or descriptors were truncated.
 pub fn receive_with_files(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -158,7 +158,7 @@ fn header_of(part: &mut libc::iovec, files: &mut ControlBuffer) -> libc::msghdr 
     header
 }
 
-/// Returns the last error, unless it is a signal: that does not end a conversation.
+/// Returns the last error. Returns `Ok` if a signal interrupted the call: the caller repeats it.
 pub(crate) fn interrupted_or_failed() -> io::Result<()> {
     let error = io::Error::last_os_error();
     if error.kind() == io::ErrorKind::Interrupted {
@@ -181,8 +181,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         let raw = file.as_raw_fd();
         assert!(send_with_files(ours.as_fd(), b"x", &[raw; MOST_FILES + 1]).is_err());
-        // Another program has its own limit. Each of these is one of the sender's; what arrives is
-        // a copy, and the socket closes what was not taken.
+        // As many as there is space for arrive. They are copies of the sender's.
         assert_eq!(
             send_with_files(ours.as_fd(), b"x", &[raw; MOST_FILES]).unwrap(),
             1

@@ -22,12 +22,11 @@ impl UserEvent {
 
     /// Returns the user event type of this name; equal names give equal types.
     ///
-    /// A process has `{TRACE_USER_EVENT_MAX}` types that sets of event types have a bit for, the
-    /// unnamed one among them. A name beyond them gives a type that only streams know by its name:
+    /// A process has `{TRACE_USER_EVENT_MAX}` types that have a bit in sets of event types, the
+    /// unnamed one among them. A further name gives a type that streams know by its name only:
     /// filters treat it as [`UNNAMED`](Self::UNNAMED), unless the stream has given it an identifier
-    /// of its own ([`define_event_type`](crate::stream::Stream::define_event_type)). When all the
-    /// names that a process's family may have are used up, 32,766, a new one gives
-    /// [`UNNAMED`](Self::UNNAMED).
+    /// of its own ([`define_event_type`](crate::stream::Stream::define_event_type)). A process and
+    /// its family may have 32,766 names; a name beyond these gives [`UNNAMED`](Self::UNNAMED).
     ///
     /// # Errors
     ///
@@ -43,18 +42,18 @@ impl UserEvent {
         }
     }
 
-    /// As [`open`](Self::open), for a type that is none of the `{TRACE_USER_EVENT_MAX}`.
+    /// Opens a type like [`open`](Self::open), but never as one of the `{TRACE_USER_EVENT_MAX}`.
     pub(crate) fn open_beside(name: &str) -> Result<Self, NameTooLong> {
         area::define_name_beside(name.as_bytes()).map(|id| Self { id })
     }
 
-    /// Returns the type of this identifier, which was opened before.
+    /// Returns the type with this identifier, which was opened before.
     pub(crate) const fn from_id(id: EventTypeId) -> Self {
         Self { id }
     }
 
-    /// Returns its identifier in this process. In streams that trace this process it has the same,
-    /// but for a type beyond the `{TRACE_USER_EVENT_MAX}`.
+    /// Returns the type's identifier in this process. Streams that trace this process use the same
+    /// identifier, except for types beyond the `{TRACE_USER_EVENT_MAX}`.
     #[must_use]
     pub const fn id(self) -> EventTypeId {
         self.id
@@ -75,13 +74,14 @@ impl UserEvent {
     }
 }
 
-/// Prepares the calling thread and its process for real time: what the thread emits from now on
-/// takes neither a page fault nor a system call, at its first event neither, nor when a controller
-/// attaches. That holds in streams that live now, and in others of `bytes` bytes together; the
-/// process takes as much memory, and 6 MiB. Each thread that emits prepares itself.
+/// Prepares the calling thread and its process for real time: from now on the thread emits without
+/// a page fault and without a system call, from its first event on and also when a controller
+/// attaches. This holds in the streams that live now, and in further streams of `bytes` bytes
+/// together. It costs the process `bytes` of memory, and 6 MiB. Each thread that emits prepares
+/// itself.
 ///
-/// A program that has its memory locked (`mlockall()`) gets what is promised; in others the kernel
-/// may take pages away again. `docs/real-time.md` says the rest.
+/// The promise holds for a program that has locked its memory (`mlockall()`); in others the kernel
+/// may take pages away again. See `docs/real-time.md`.
 ///
 /// ```
 /// use tracer_posix::{UserEvent, prefault};
@@ -107,16 +107,17 @@ pub fn prefault(bytes: usize) -> Result<(), PrefaultError> {
     tracer_area::prefault::prefault(bytes)
 }
 
-/// Returns the address of a trace point, which is a static probe as well: that of an event with
-/// this type and data.
+/// Returns the address of the trace point of an event with this type and data. The trace point is a
+/// static probe as well.
 #[inline(always)]
 fn trace_point(id: EventTypeId, data: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let address: u64;
         // SAFETY: computes an address and writes no memory. A tracer that sets a probe there finds
-        // the registers as the probe says, and the data. Such a probe may be a call, which writes
-        // below the stack pointer: no data of this function may lie there, so this is no `nostack`.
+        // the type and the data in the registers that the probe names. Such a probe may be a call,
+        // which writes below the stack pointer, where this function must have no data: hence no
+        // `nostack`.
         unsafe {
             std::arch::asm!(
                 "lea rcx, [rip + 47f]",

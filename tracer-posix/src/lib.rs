@@ -1,7 +1,7 @@
 //! The tracing option of IEEE 1003.1 for Linux.
 //!
-//! A program emits events; a stream records them, beside those of the kernel; the program that has
-//! the stream reads them, at once or from a log.
+//! A program emits events; a stream records them, together with those of the kernel; the program
+//! that made the stream reads them, at once or from a log.
 //!
 //! ```
 //! use std::time::SystemTime;
@@ -18,20 +18,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Memory comes from the program's allocator: where that has none, what Rust does then is done. The
-//! C library has an allocator of its own, and never ends its program.
+//! Memory comes from the program's allocator. When that has none left, Rust's own handling applies.
+//! The C library has an allocator of its own, and never ends its program.
 //!
 //! - [`UserEvent`]: trace points; [`UserSpan`]: spans; `layer()`: spans and events of the `tracing`
 //!   crate as user events, behind the feature `tracing`.
 //! - [`Stream`], [`LoggedStream`], [`LogReader`]: the three kinds of streams, see [`stream`].
-//! - [`Attributes`], [`EventSet`], [`Event`]: what they are made with, filter, and hold.
+//! - [`Attributes`], [`EventSet`], [`Event`]: what streams are made with, what they filter, and
+//!   what they hold.
 //! - [`agent`]: the kernel's events in streams, from a privileged process; [`stream_limit`]: how
 //!   many streams there are.
 //!
 //! # Reading events
 //!
-//! An event is lent by its stream until the next call, and so needs no memory of its own. It has
-//! the name of its type with it:
+//! A stream lends an event until the next call, so the event needs no memory of its own. It comes
+//! with the name of its type:
 //!
 //! ```
 //! # use tracer_posix::{Attributes, Stream, UserEvent};
@@ -46,8 +47,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`next`](Stream::next) waits for an event, [`next_within`](Stream::next_within) not for longer
-//! than it is given. Both return `None` when no event can come any more: the stream is stopped and
+//! [`next`](Stream::next) waits for an event, [`next_within`](Stream::next_within) no longer than
+//! its timeout. Both return `None` when no event can come any more: the stream is stopped and
 //! empty, or the process that it traces has ended.
 //!
 //! ```
@@ -66,8 +67,9 @@
 //! ```
 //!
 //! [`events`](Stream::events) is an iterator that waits, [`try_events`](Stream::try_events) one
-//! that does not. Their events are [`OwnedEvent`]s, which live as long as they are held: they can
-//! be collected, sorted, and sent to another thread; or to a file, behind the feature `serde`.
+//! that does not. Their events are [`OwnedEvent`]s, which have memory of their own: a program can
+//! collect them, sort them, and send them to another thread; or to a file, with the feature
+//! `serde`.
 //!
 //! ```
 //! # use tracer_posix::{Attributes, OwnedEvent, Stream, UserEvent};
@@ -84,11 +86,11 @@
 //! ```
 //!
 //! A program that waits for sockets as well polls a descriptor
-//! ([`into_pollable`](Stream::into_pollable)), and in asynchronous functions, whatever runs them,
-//! there is a stream of the crate `futures` (`into_async`, behind the feature `async`).
+//! ([`into_pollable`](Stream::into_pollable)). For asynchronous functions, with any executor, there
+//! is a stream of the crate `futures` (`into_async`, with the feature `async`).
 //!
-//! Events of the `tracing` layer have [`fields`] with names and types, and so has what a
-//! [`Writer`](fields::Writer) has written:
+//! Events of the `tracing` layer have [`fields`] with names and types, and so has data that a
+//! program makes with a [`Writer`](fields::Writer):
 //!
 //! ```
 //! # use tracer_posix::{Attributes, Stream, UserEvent};
@@ -113,9 +115,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A stream with a log is a [`LoggedStream`]; a log is read by [`LogReader`], in the same ways.
+//! A stream with a log is a [`LoggedStream`]; a [`LogReader`] reads a log, in the same ways.
 
-// A program is never ended by a function that it calls.
+// No function of this crate ends the program that calls it.
 #![cfg_attr(
     not(test),
     deny(
@@ -128,7 +130,7 @@
     )
 )]
 #![deny(missing_debug_implementations)]
-// The program that records needs a part of it.
+// The recorder needs only a part of this crate.
 #![cfg_attr(
     tracer_recorder,
     allow(

@@ -9,9 +9,9 @@ use crate::emit::UserEvent;
 
 /// A kind of span: a time with a beginning and an end, on one thread.
 ///
-/// A span of the type `x` lies between two events, of the types `x begin` and `x end`, as one that
-/// `posix_trace_begin_np()` and `posix_trace_end_np()` mark: `tracer-user why` says why it took as
-/// long as it did. Spans lie within each other.
+/// A span of the kind `x` lies between two events, of the types `x begin` and `x end`. In C,
+/// `posix_trace_begin_np()` and `posix_trace_end_np()` mark such a span. `tracer-user why` says why
+/// it took as long as it did. Spans may be nested.
 ///
 /// ```
 /// use tracer_posix::{Attributes, Stream, UserSpan};
@@ -21,7 +21,7 @@ use crate::emit::UserEvent;
 /// # stream.start();
 /// {
 ///     let _span = request.enter();
-///     // What is done here is the span.
+///     // The span covers what is done here.
 /// }
 /// # stream.stop();
 /// # let names: Vec<_> = stream.events().map(|event| event.name.to_string()).collect();
@@ -37,11 +37,11 @@ pub struct UserSpan {
 }
 
 impl UserSpan {
-    /// Returns the kind of span of this name; equal names give equal kinds. It takes two user event
-    /// types.
+    /// Returns the kind of span with this name; equal names give equal kinds. A kind takes two user
+    /// event types.
     ///
-    /// When all `{TRACE_USER_EVENT_MAX}` types are used up, its events are
-    /// [unnamed](UserEvent::UNNAMED), and are not known to be a span.
+    /// When all `{TRACE_USER_EVENT_MAX}` types are used up, the events of a new kind are
+    /// [unnamed](UserEvent::UNNAMED), and readers do not see spans in them.
     ///
     /// # Errors
     ///
@@ -60,14 +60,14 @@ impl UserSpan {
         })
     }
 
-    /// Begins a span, which ends when what this returns is dropped.
+    /// Begins a span, which ends when the guard that this returns is dropped.
     #[inline(always)]
     #[must_use = "the span ends when this is dropped"]
     pub fn enter(self) -> SpanGuard {
         self.enter_with(b"")
     }
 
-    /// Begins a span with this data, which ends when what this returns is dropped.
+    /// Begins a span with this data, which ends when the guard that this returns is dropped.
     #[inline(always)]
     #[must_use = "the span ends when this is dropped"]
     pub fn enter_with(self, data: &[u8]) -> SpanGuard {
@@ -78,7 +78,7 @@ impl UserSpan {
         }
     }
 
-    /// Does something within a span.
+    /// Calls `act` within a span.
     #[inline(always)]
     pub fn in_scope<R>(self, act: impl FnOnce() -> R) -> R {
         let _span = self.enter();
@@ -98,12 +98,12 @@ impl UserSpan {
     }
 }
 
-/// A span that has begun. Dropping it ends it, on the thread that has begun it.
+/// A span that has begun. Dropping the guard ends the span, on the thread that began it.
 #[derive(Debug)]
 #[must_use = "the span ends when this is dropped"]
 pub struct SpanGuard {
     end: UserEvent,
-    /// A span is its thread's.
+    /// Keeps the guard on its thread: a span belongs to one thread.
     on_its_thread: PhantomData<*const ()>,
 }
 
@@ -123,8 +123,8 @@ impl Drop for SpanGuard {
     }
 }
 
-/// `NAME WORD`; where that is too long, the word in front, and as much of the name as fits, as in
-/// C.
+/// Returns `NAME WORD`; where that is too long, the word first, and as much of the name as fits.
+/// The C functions do the same.
 fn border_name(name: &str, word: &str) -> Vec<u8> {
     if name.len() + 1 + word.len() <= TRACE_EVENT_NAME_MAX {
         return format!("{name} {word}").into_bytes();

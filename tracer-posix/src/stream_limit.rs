@@ -1,11 +1,11 @@
 //! How many streams a user has in the whole system (`{TRACE_SYS_MAX}`), without a daemon.
 //!
-//! Every stream holds a record lock on a byte of one file, which is its user's alone: no other user
-//! can open it, and so none can hold all the entries, or make this process wait by a lease. The
-//! kernel releases such locks when the process that holds them ends or execs, however that comes
-//! about, and a forked child does not get them: just as it is with streams. Where the file is not
-//! available (no `/dev/shm`, or another user has taken its name), only the limit of each area
-//! counts.
+//! Every stream holds a record lock on a byte of one file, which belongs to its user alone: no
+//! other user can open it, and so no other user can hold all the entries, or make this process wait
+//! by a lease. The kernel releases the lock when the process that holds it ends or execs, however
+//! that comes about; a forked child does not get the lock. Streams behave in the same way. Where
+//! the file is not available (no `/dev/shm`, or another user has taken its name), only the limit of
+//! each area counts.
 
 use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
@@ -26,7 +26,7 @@ const PATH: &str = "/dev/shm/posix-trace-streams";
 /// Streams that a user may have at once in the whole system: `{TRACE_SYS_MAX}`.
 pub const TRACE_SYS_MAX: usize = STREAM_SLOTS;
 
-/// A stream's entry in the count. Given back when dropped.
+/// A stream's entry in the count. Dropping it frees the entry.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Counted(Option<usize>);
@@ -44,15 +44,14 @@ impl TooManyStreams {
     }
 }
 
-/// Entries that this process holds: without a lock, since a child may be forked while another
-/// thread is here.
+/// Entries that this process holds, in atomics: a lock might be held when another thread forks.
 struct Held {
     pid: i32,
     file: Guarded<File>,
     entries: [AtomicBool; TRACE_SYS_MAX],
 }
 
-/// Entries of this process; in a forked child that has not counted yet, its parent's.
+/// Entries of this process; those of its parent in a forked child that has not counted yet.
 static HELD: AtomicPtr<Held> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Returns the entries that this process holds, if it has counted a stream.
@@ -67,19 +66,19 @@ fn held_open() -> Option<&'static Held> {
     let found = HELD.load(Acquire);
     match held() {
         Some(held) if held.file.get().is_ok() => Some(held),
-        // Closed behind our back, and all locks with it.
+        // The program has closed the descriptor, and with it all locks are gone.
         Some(held) => made_anew(found, held.taken()),
         None => made_anew(found, [false; TRACE_SYS_MAX]),
     }
 }
 
-/// Opens the file for this process, and takes the entries in it again that it had. What was there
-/// before stays as it is: another thread may be at it, and the parent's belongs to the parent.
+/// Opens the file for this process, and locks the entries again that it had. The record from before
+/// stays as it is: another thread may be using it, or it is the parent's.
 fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static Held> {
     let file = Guarded::new(open().ok()?).ok()?;
     for (entry, _) in taken.iter().enumerate().filter(|(_, is_taken)| **is_taken) {
-        // Another process may have it by now: then there is one stream too many, which cannot be
-        // undone.
+        // Another process may have taken the entry: then there is one stream too many, which cannot
+        // be undone.
         let _ = lock(file.get().ok()?, entry, libc::F_WRLCK);
     }
     let held = Box::into_raw(Box::new(Held {
@@ -87,8 +86,8 @@ fn made_anew(found: *mut Held, taken: [bool; TRACE_SYS_MAX]) -> Option<&'static 
         file,
         entries: taken.map(AtomicBool::new),
     }));
-    // Where another thread was faster, this thread's file stays open: closing it would end the
-    // locks of both.
+    // If another thread was faster, this thread's file stays open: closing it would end the locks
+    // of both.
     let _faster = HELD.compare_exchange(found, held, AcqRel, Acquire);
     self::held()
 }
@@ -106,7 +105,7 @@ impl Held {
     fn take(&self) -> io::Result<Option<usize>> {
         let file = self.file.get()?;
         for (entry, is_taken) in self.entries.iter().enumerate() {
-            // A lock that this process has it would be given again.
+            // The kernel would grant this process a lock that it has already.
             if is_taken.swap(true, AcqRel) {
                 continue;
             }
@@ -137,7 +136,7 @@ impl Counted {
         match held.take() {
             Ok(Some(entry)) => Ok(Self(Some(entry))),
             Ok(None) => Err(TooManyStreams),
-            // A file system without locks.
+            // The file system has no locks.
             Err(_) => Ok(Self(None)),
         }
     }
@@ -149,7 +148,7 @@ impl Drop for Counted {
             && let Some(held) = held()
             && let Some(is_taken) = held.entries.get(entry)
         {
-            // Closed behind our back, the lock is gone as well.
+            // If the program has closed the descriptor, the lock is gone too.
             if let Ok(file) = held.file.get() {
                 let _ = lock(file, entry, libc::F_UNLCK);
             }
@@ -164,8 +163,8 @@ fn open() -> io::Result<File> {
     open_own(&format!("{PATH}-{user}"), user)
 }
 
-/// Opens a file of this user's, or makes it. Another user may have put anything there: a link, a
-/// FIFO, a file with a lease on it. None of that is waited for or used.
+/// Opens the file of this user, or makes it. Another user may have put anything there: a link, a
+/// FIFO, a file with a lease on it. The call neither uses these nor waits for them.
 fn open_own(path: &str, user: u32) -> io::Result<File> {
     let options = |creates| {
         let mut options = OpenOptions::new();
@@ -174,8 +173,8 @@ fn open_own(path: &str, user: u32) -> io::Result<File> {
         options.custom_flags(flags).mode(0o600);
         options.open(path)
     };
-    // In two steps: the kernel may refuse to open another user's file in a shared folder where
-    // it might have to be made.
+    // In two steps: in a shared folder, the kernel may refuse to open another user's file with
+    // `O_CREAT`.
     let opened = match options(false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => match options(true) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => options(false),
@@ -252,7 +251,7 @@ mod tests {
         for path in [shared, link, fifo.into_string().unwrap()] {
             assert!(open_own(&path, own()).is_err(), "{path}");
         }
-        // Another user's.
+        // This stands for a file of another user.
         assert!(open_own(&path("theirs"), own() + 1).is_err());
         assert!(start.elapsed() < Duration::from_secs(20));
     }

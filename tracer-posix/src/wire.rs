@@ -9,7 +9,7 @@ use tracer_common::event_type::EventTypeId;
 
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 
-/// No message is longer.
+/// Most bytes of a message.
 const MOST_BYTES: usize = 4 << 20;
 
 /// An event as sent.
@@ -65,11 +65,11 @@ impl SentEvent {
     }
 }
 
-/// Returns a message as it goes over a stream of bytes: its length, and then itself.
+/// Returns a message as it goes over a stream of bytes: its length, then the message.
 ///
 /// # Errors
 ///
-/// It is longer than messages may be.
+/// The message is longer than messages may be.
 pub fn framed<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let body = postcard::to_stdvec(message).map_err(io::Error::other)?;
     let length = u32::try_from(body.len()).ok();
@@ -111,11 +111,11 @@ pub fn checked_length(untrusted: [u8; 4]) -> io::Result<usize> {
     length.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the message that these bytes are.
+/// Decodes a message.
 ///
 /// # Errors
 ///
-/// `InvalidData`: they are none.
+/// `InvalidData`: the bytes are no such message.
 pub fn parsed<T: DeserializeOwned>(untrusted: &[u8]) -> io::Result<T> {
     postcard::from_bytes(untrusted)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))

@@ -15,7 +15,7 @@ mod settle;
 #[doc(hidden)]
 pub use settle::{CallTerms, SettledStream};
 
-/// An active trace stream. Where it has a log, who flushes it takes its events away.
+/// An active trace stream. Where it has a log, a flush takes its events away.
 pub struct ActiveStream<L: Flush = NoLog> {
     core: StreamCore,
     types: EventTypes,
@@ -32,23 +32,23 @@ pub struct ActiveStream<L: Flush = NoLog> {
     /// When it was stopped last.
     stopped: MonotonicNs,
     sources_so_far: u32,
-    /// Whether there is no memory to collect by.
+    /// Whether there is too little memory to collect.
     is_poor: bool,
     /// Terms of the call at hand.
     terms: CallTerms,
 }
 
-/// How long a stream that ends counts what its sources have not brought.
+/// Time that a stream which ends takes at most to count what its sources have not brought.
 const COUNTED_WITHIN: Duration = Duration::from_millis(500);
 
-/// Where a stream is flushed to.
+/// Destination to which a stream is flushed.
 pub trait Flush {
-    /// Takes away what the stream holds. It is called, for [`Origin::NONE`], also before an event
-    /// for which a stream under `POSIX_TRACE_FLUSH` has no space.
+    /// Takes away what the stream holds. The stream itself calls this, with [`Origin::NONE`],
+    /// before an event for which there is no space under `POSIX_TRACE_FLUSH`.
     fn flush(&mut self, core: &mut StreamCore, types: &EventTypes, caller: Origin);
 }
 
-/// A stream without a log is never flushed.
+/// Destination of a stream without a log, which is never flushed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLog;
 
@@ -75,7 +75,7 @@ impl ActiveStream {
 }
 
 impl<L: Flush> ActiveStream<L> {
-    /// As [`new`](ActiveStream::new), for a stream that is flushed to `log`.
+    /// Makes a stream as [`new`](ActiveStream::new) does, which is flushed to `log`.
     #[must_use]
     pub fn with_log(
         policy: StreamFullPolicy,
@@ -100,17 +100,17 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Sets whether there is too little memory to [collect](Self::memory_needed) anything: until
-    /// this is taken back nothing is, and all else is done with what is there. What was emitted
-    /// before and is collected after counts as late.
+    /// Sets whether there is too little memory to [collect](Self::memory_needed) anything. Until
+    /// this is taken back, nothing is collected, and all other calls work with what is there.
+    /// Events that were emitted before and are collected afterwards count as late.
     #[doc(hidden)]
     pub fn set_poor(&mut self, is_poor: bool) {
         self.is_poor = is_poor;
     }
 
-    /// Limits a collection from now on to this time, or a little more, so that a
-    /// [`sync`](Self::sync) may leave something for the next one: for a process that reads the
-    /// areas of many untrusted processes, and has other things to do as well.
+    /// Limits each collection from now on to this time, or a little more. A [`sync`](Self::sync)
+    /// may then leave something for the next one. This is for a process that reads the areas of
+    /// many untrusted processes, and has other things to do as well.
     pub fn collect_within(&mut self, limit: Duration) {
         self.limit = Some(limit);
     }
@@ -121,7 +121,8 @@ impl<L: Flush> ActiveStream<L> {
         has_more(&self.sources)
     }
 
-    /// Gives the stream the event types of another that it goes on from; before it has sources.
+    /// Gives the stream the event types of another stream that it continues. To be called before
+    /// the stream has sources.
     pub fn adopt_event_types(&mut self, types: EventTypes) {
         self.types = types;
     }
@@ -144,8 +145,8 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_start()`.
     pub fn start(&mut self, caller: Origin) {
-        // Trace points are let go first, and what they emit before the start is not recorded: so
-        // no event after it is missed.
+        // Trace points are allowed to emit before the start, and what they emit until then is not
+        // recorded. So no event after the start is missed.
         let mut wanted = self.wanted();
         wanted.running = true;
         self.control(&wanted);
@@ -161,7 +162,7 @@ impl<L: Flush> ActiveStream<L> {
     ///
     /// XSH `posix_trace_stop()`.
     pub fn stop(&mut self, caller: Origin) {
-        // Or those who emit meanwhile overwrite what came before the call.
+        // Otherwise threads that emit meanwhile might overwrite events from before the call.
         for merged in &mut self.sources {
             merged.source.hold_emitters();
         }
@@ -169,14 +170,14 @@ impl<L: Flush> ActiveStream<L> {
         let settled = self.settle_for_call();
         let mut at = settled.until;
         if settled.has_all {
-            // What is newer than all that was emitted before the call comes after the stop.
+            // Events that are newer than all that was emitted before the call come after the stop.
             self.stopped = self.stopped.min(at);
         } else if self.limit.is_none() {
-            // What comes only later was not emitted after the stop: it counts as late.
+            // Events from before the stop that come only later count as late.
             at = self.stopped;
             self.feed(at);
         } else {
-            // Who limits collecting has an end of its own, and has come to it.
+            // Collecting is limited, and the caller's own limit has been reached.
         }
         self.make_space_for_own();
         self.core.stop(at, caller);
@@ -215,7 +216,7 @@ impl<L: Flush> ActiveStream<L> {
         if let Some(limit) = self.limit {
             return self.sync_until(Instant::now() + limit);
         }
-        // What was begun before is as of then.
+        // A look or a round that has begun earlier would bring only what was there then.
         for merged in &mut self.sources {
             merged.source.begin_anew();
         }
@@ -227,8 +228,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Collects until an event is there, or all that was emitted before this call. A stream that
-    /// has much to read does not read it all for one event.
+    /// Collects until an event is there, or until all events are collected that were emitted before
+    /// this call. A stream that has much to read does not read it all for one event.
     pub fn fetch(&mut self) {
         if self.is_poor {
             return;
@@ -242,8 +243,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// As [`sync`](Self::sync), as far as the sources come at once: what is left comes with the
-    /// next call.
+    /// Collects as [`sync`](Self::sync) does, but only one portion from each source. The next call
+    /// brings what is left.
     fn sync_portion(&mut self) -> MonotonicNs {
         let Self {
             core,
@@ -261,7 +262,7 @@ impl<L: Flush> ActiveStream<L> {
         watermark
     }
 
-    /// Continues after a source was full: it takes events again, where none have to be read before.
+    /// Lets sources that were full take events again, where no events have to be read before that.
     fn go_on_where_it_was_full(&mut self) {
         let full = self.merge.take_full();
         if !self.core.waits_for_its_reader() {
@@ -283,7 +284,7 @@ impl<L: Flush> ActiveStream<L> {
         self.merge.forget_full();
     }
 
-    /// As [`sync`](Self::sync), as far as there is time.
+    /// Collects as [`sync`](Self::sync) does, until `end`.
     fn sync_until(&mut self, end: Instant) -> MonotonicNs {
         let Self {
             core,
@@ -350,7 +351,7 @@ impl<L: Flush> ActiveStream<L> {
         });
     }
 
-    /// Makes space for an event of the stream's own where that is made by a flush.
+    /// Flushes the stream where it otherwise has no space for an event of its own.
     fn make_space_for_own(&mut self) {
         if self.core.needs_flush_before_own() {
             self.flush(Origin::NONE);
@@ -375,8 +376,7 @@ impl<L: Flush> ActiveStream<L> {
         (self.log, self.types, ledger)
     }
 
-    /// Returns the oldest event that this was not asked for yet; it stays where it is, to be
-    /// flushed.
+    /// Returns the oldest event that was not shown yet. The event stays where it is, to be flushed.
     pub fn show_next(&mut self) -> Option<Event<'_>> {
         let header = self.core.show_next(&mut self.lent)?;
         Some(Event {
@@ -413,8 +413,8 @@ impl<L: Flush> ActiveStream<L> {
         })
     }
 
-    /// As [`next_event`](Self::next_event), with the types of the stream: so an event's name is
-    /// asked for while the event is held.
+    /// Returns the oldest event as [`next_event`](Self::next_event) does, with the stream's types.
+    /// So the caller can look up the event's name while it holds the event.
     #[inline(always)]
     pub fn next_event_and_types(&mut self) -> Option<(Event<'_>, &EventTypes)> {
         self.prepare_restart();
@@ -426,15 +426,15 @@ impl<L: Flush> ActiveStream<L> {
         Some((event, &self.types))
     }
 
-    /// Tells whether events may still come: it runs, or starts again when it has been read.
+    /// Tells whether events may still come: the stream runs, or starts again when it has been read.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.core.wants_events()
     }
 
-    /// Fetches what came while the stream was full, where the next event leaves it empty and it
-    /// restarts then: so the sources have space for all that comes after the restart, and what was
-    /// lost was lost before it.
+    /// Fetches what came while the stream was full, where the stream restarts because the next
+    /// event leaves it empty. So the sources have space for all that comes after the restart, and
+    /// what was lost was lost before it.
     #[inline]
     fn prepare_restart(&mut self) {
         if self.core.restarts_when_read() {
@@ -471,8 +471,8 @@ impl<L: Flush> ActiveStream<L> {
         self.types.define_asked(name, own)
     }
 
-    /// As [`define_event_type`](Self::define_event_type), where it is known which identifier the
-    /// type has in the target.
+    /// Defines a type as [`define_event_type`](Self::define_event_type) does, where the caller
+    /// knows which identifier it has in the target.
     #[doc(hidden)]
     pub fn define_event_type_as(&mut self, name: &[u8], id: EventTypeId) -> EventTypeId {
         self.define_in_sources(name);
@@ -485,7 +485,7 @@ impl<L: Flush> ActiveStream<L> {
             .find_map(|merged| merged.source.define_event_type(name))
     }
 
-    /// Asks the sources for types that they have defined since.
+    /// Asks the sources for types that were defined there since the last time.
     pub fn learn_event_types(&mut self) {
         let types = &mut self.types;
         for Merged { source, .. } in &mut self.sources {
@@ -493,11 +493,11 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Gives the sources up that are behind `until`, where the stream ends and they are not waited
-    /// for any longer: what they have not brought counts as lost. Returns whether all of that could
-    /// be counted, by `end`. The rest is collected as before.
+    /// Gives up the sources that are behind `until`, as the stream ends and no longer waits for
+    /// them. What they have not brought counts as lost. Returns whether all of that could be
+    /// counted by `end`. The other sources are collected as before.
     pub fn leave_sources_behind(&mut self, until: MonotonicNs, end: Instant) -> bool {
-        // A source that is gone has no names.
+        // A source that was given up can no longer be asked for names.
         self.learn_event_types();
         let Self {
             merge,
@@ -509,7 +509,7 @@ impl<L: Flush> ActiveStream<L> {
     }
 
     /// Ends the stream, which was stopped: it takes nothing any more, and its sources are given up.
-    /// What they have not brought counts as lost; whether all of that could be counted.
+    /// What they have not brought counts as lost. Returns whether all of that could be counted.
     pub fn end(&mut self) -> bool {
         let is_known = self.leave_sources_behind(self.stopped, Instant::now() + COUNTED_WITHIN);
         self.sources.clear();
@@ -528,7 +528,8 @@ impl<L: Flush> ActiveStream<L> {
         self.core.status()
     }
 
-    /// Has the next status say that events were lost where a source does not know.
+    /// Has the next status say that events were lost, where a source does not know whether it has
+    /// lost any.
     pub fn note_what_is_unknown(&mut self) {
         for Merged { source, .. } in &mut self.sources {
             if source.may_have_lost() {
@@ -577,8 +578,8 @@ impl<L: Flush> ActiveStream<L> {
         }
     }
 
-    /// Gives the sources what is wanted. What is filtered is not recorded from then on, and not
-    /// just left out when it comes here: for that they have to know the stream's identifiers.
+    /// Tells the sources what is wanted. From then on they do not record what is filtered, so that
+    /// it does not even come here. For that they have to know the stream's identifiers.
     fn control(&mut self, control: &Control) {
         if control.filter != EventSet::EMPTY {
             self.learn_event_types();

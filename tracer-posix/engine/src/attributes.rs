@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use crate::event::RealtimeNs;
 use crate::{TraceName, sizes};
 
-/// Where and by which version traces are made.
+/// Name and version of the implementation that makes traces.
 const GENERATION_VERSION: &[u8] = concat!("libposixtrace ", env!("CARGO_PKG_VERSION")).as_bytes();
 
 /// Policy of a full trace stream for the next event (`stream-full-policy`).
@@ -223,7 +223,7 @@ impl Attributes {
         &self.name
     }
 
-    /// Returns when the stream was made; 0 before.
+    /// Returns when the stream was made; 0 before it is.
     #[doc(alias = "posix_trace_attr_getcreatetime")]
     #[must_use]
     pub fn creation_time(&self) -> RealtimeNs {
@@ -280,8 +280,8 @@ impl Attributes {
         self.log_full_policy
     }
 
-    /// Tells whether the stream gets the kernel's events too; `None` where nothing was chosen, and
-    /// the environment says.
+    /// Tells whether the stream gets the kernel's events too; `None` where nothing was chosen, so
+    /// that the environment decides.
     #[doc(alias = "posix_trace_attr_getkernelevents_np")]
     #[must_use]
     pub fn kernel_events(&self) -> Option<bool> {
@@ -303,8 +303,8 @@ impl Attributes {
         self.max_system_event_size_with(self.kernel_events == Some(true))
     }
 
-    /// As [`max_system_event_size`](Self::max_system_event_size), where it is known whether the
-    /// stream gets the kernel's events.
+    /// Returns the most bytes that a system event takes, where the caller knows whether the stream
+    /// gets the kernel's events.
     #[doc(hidden)]
     #[must_use]
     pub fn max_system_event_size_with(&self, has_kernel_events: bool) -> usize {
@@ -330,8 +330,9 @@ impl Attributes {
         self.checked(StreamFullPolicy::Loop)
     }
 
-    /// As [`for_stream_without_log`](Self::for_stream_without_log), for a stream with a log.
-    /// Whether the log's size is enough, the log says.
+    /// Returns the attributes that a stream with a log is really made with, as
+    /// [`for_stream_without_log`](Self::for_stream_without_log) does for others. The log itself
+    /// checks whether its size is enough.
     ///
     /// # Errors
     ///

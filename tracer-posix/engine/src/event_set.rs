@@ -6,7 +6,7 @@ use tracer_common::event_type::{
 
 use crate::sizes::SET_BYTES;
 
-/// A set of event types: a bit an identifier.
+/// A set of event types: one bit for each identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct EventSet {
@@ -58,22 +58,22 @@ impl EventSet {
         set
     }
 
-    /// Puts a type in. An identifier beyond all is ignored.
+    /// Puts a type in. An identifier that a set has no bit for is ignored.
     pub fn insert(&mut self, id: EventTypeId) {
         if let Some((word, bit)) = self.word_and_bit(id) {
             *word |= bit;
         }
     }
 
-    /// Takes a type out. An identifier beyond all is ignored.
+    /// Takes a type out. An identifier that a set has no bit for is ignored.
     pub fn remove(&mut self, id: EventTypeId) {
         if let Some((word, bit)) = self.word_and_bit(id) {
             *word &= !bit;
         }
     }
 
-    /// Tells whether a type is in it. A type of a stream beyond those that a set has bits for is in
-    /// it where the user type without a name of its own is.
+    /// Tells whether a type is in the set. A stream's type that a set has no bit for is in it where
+    /// the user type without a name of its own is.
     #[inline]
     #[must_use]
     pub fn contains(&self, id: EventTypeId) -> bool {
@@ -86,8 +86,8 @@ impl EventSet {
         word.is_some_and(|word| word & Self::bit(id) != 0)
     }
 
-    /// Tells whether every user type is in it that is not in `others`, those that are not defined
-    /// yet included.
+    /// Tells whether the set has every user type that is not in `others`, including types that are
+    /// not defined yet.
     #[must_use]
     pub fn holds_all_but(&self, others: &Self) -> bool {
         let both = self.union(others);

@@ -11,7 +11,7 @@ use tracer_common::event_type::{
 #[derive(Clone, Debug, Default)]
 pub struct EventTypes {
     ids: HashMap<Vec<u8>, EventTypeId>,
-    /// Names by identifier, less that of the first named user type.
+    /// Names, by the identifier minus that of the first named user type.
     names: Vec<Option<Vec<u8>>>,
 }
 
@@ -21,12 +21,12 @@ const FIRST_NAMED: u32 = FIRST_USER_EVENT + 1;
 impl EventTypes {
     /// Returns the identifier of the user event type `name`; defines it when it is new, as
     /// `preferred` where that identifier is free. A predefined name gives the predefined
-    /// identifier. When all are used up, here or where `preferred` comes from: the type without a
-    /// name of its own.
+    /// identifier. Where all are used up, here or where `preferred` comes from, this returns the
+    /// type without a name of its own.
     ///
-    /// A type without a preferred identifier that is free has one that a set of event types has a
-    /// bit for, and leaves the first half of these to others. When the second half is used up, it
-    /// has one [beyond](EVENT_ID_LIMIT) them.
+    /// A new type that cannot have a preferred identifier gets one from the second half of those
+    /// that a set of event types has bits for; the first half is left to other types. When the
+    /// second half is used up, it gets one [beyond](EVENT_ID_LIMIT) them.
     pub fn define_user(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
         if let Some(predefined) = predefined_event_type(name) {
             return predefined;
@@ -37,8 +37,8 @@ impl EventTypes {
         if preferred == Some(EventTypeId::UNNAMED_USEREVENT) {
             return EventTypeId::UNNAMED_USEREVENT;
         }
-        // Other implementations count up from the first identifier. A type that cannot have the one
-        // it prefers is given one from the end, where it collides with theirs last.
+        // Sources count their identifiers up from the first. A type that cannot have the one that
+        // it prefers gets one from the end, where it collides with theirs last.
         let index = self
             .free_as(preferred)
             .or_else(|| {
@@ -56,8 +56,8 @@ impl EventTypes {
         }
     }
 
-    /// As [`define_user`](Self::define_user), for a type that was asked for by its name: it has a
-    /// bit in sets of event types as long as one is left.
+    /// Defines a type as [`define_user`](Self::define_user) does, after a caller has asked for it
+    /// by its name: it has a bit in sets of event types as long as one is left.
     pub fn define_asked(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
         let is_new = predefined_event_type(name).is_none() && self.id(name).is_none();
         let free = || (0..in_sets()).rev().find(|&index| self.is_free(index));
@@ -70,8 +70,8 @@ impl EventTypes {
         }
     }
 
-    /// As [`define_user`](Self::define_user), for a type of which no event has come: `None` where
-    /// it is new and cannot have the identifier that it prefers.
+    /// Defines a type as [`define_user`](Self::define_user) does, where no event of it has come.
+    /// `None` where it is new and cannot have the identifier that it prefers.
     pub fn define_listed(&mut self, name: &[u8], preferred: EventTypeId) -> Option<EventTypeId> {
         if let Some(predefined) = predefined_event_type(name) {
             return Some(predefined);
@@ -133,7 +133,7 @@ impl EventTypes {
     }
 }
 
-/// As many have a bit in a set of event types.
+/// Returns the number of named user types that have a bit in a set of event types.
 fn in_sets() -> usize {
     usize::try_from(EVENT_ID_LIMIT - FIRST_NAMED).unwrap_or(0)
 }

@@ -30,7 +30,7 @@ impl Flow {
     }
 
     /// Returns for how long the reader sleeps before it looks again; `None` where it sleeps until
-    /// it is woken: none has come for a while.
+    /// it is woken, since no event has come for a while.
     #[must_use]
     pub fn nap(&self, now: MonotonicNs) -> Option<Duration> {
         let passed = now.0.saturating_sub(self.last.0);

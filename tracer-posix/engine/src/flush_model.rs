@@ -1,4 +1,4 @@
-//! A stream that is flushed, against a model that is too simple to be wrong: a list.
+//! A stream that is flushed, checked against a model that is too simple to be wrong: a list.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -95,7 +95,7 @@ impl Source for Emitted {
     fn control(&mut self, _: &Control) {}
 }
 
-/// Takes everything down.
+/// A log that writes everything down.
 #[derive(Default)]
 struct Log(Vec<(EventTypeId, u64, usize)>);
 

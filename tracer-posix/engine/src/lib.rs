@@ -11,8 +11,8 @@
 //!
 //! # Reading events
 //!
-//! A stream collects from its sources when it is asked to. Its events are lent until the next call,
-//! with the types that know their names:
+//! A stream collects from its sources when it is asked to. It lends out each event until the next
+//! call, together with the types, which know the event's name:
 //!
 //! ```
 //! use std::sync::mpsc::{Receiver, channel};
@@ -72,14 +72,13 @@
 //! ```
 //!
 //! An [`OwnedEvent`](event::OwnedEvent) has its name and its data with it for as long as it is
-//! held; behind the feature `serde` it goes to and from other formats. Waiting, iterators, a
-//! descriptor and asynchronous streams are those of `tracer-posix`, which has the sources. What the
-//! data of an event holds is its program's business; [`fields`] reads what the crate `tracing`
-//! records.
+//! held; behind the feature `serde` it goes to and from other formats. The crate `tracer-posix` has
+//! the sources, and with them waiting, iterators, a descriptor and asynchronous streams. A program
+//! decides what the data of its events holds; [`fields`] reads what the crate `tracing` records.
 
 #![forbid(unsafe_code)]
 #![deny(missing_debug_implementations)]
-// Whatever comes from outside is no reason to end the program.
+// Nothing that comes from outside may end the program.
 #![cfg_attr(
     not(test),
     deny(

@@ -26,7 +26,7 @@ pub(super) fn has_more(sources: &[Merged]) -> bool {
     sources.iter().any(|merged| merged.source.has_more())
 }
 
-/// Events that came and cannot be fed yet: an older one may still come.
+/// Events that came and cannot be fed yet, since an older one may still come.
 #[derive(Default)]
 pub(super) struct Merge {
     events: Vec<Pending>,
@@ -47,17 +47,16 @@ impl Merge {
         std::mem::take(&mut self.marks.full)
     }
 
-    /// Has all sources take events again, in a stream that starts: when they were full before is
-    /// over.
+    /// Forgets which sources were full, as the stream starts and all sources take events again.
     pub(super) fn forget_full(&mut self) {
         self.marks.full.clear();
         self.marks.waiting.retain(|mark| !mark.is_full);
     }
 
     /// Collects a portion from each source that has more, or from all where none has; drops those
-    /// that have ended, and feeds what is certain to be in order. Returns the time up to which it
-    /// is: no source will bring anything older. `now` serves where no source has a say. `flush` is
-    /// called before an event for which a stream that is flushed has no space.
+    /// that have ended, and feeds what is certain to be in order. Returns the time up to which the
+    /// order is certain: no source will bring anything older. Without sources, that is `now`.
+    /// `flush` is called before an event for which a stream that is flushed has no space.
     pub(super) fn round(
         &mut self,
         sources: &mut Vec<Merged>,
@@ -75,17 +74,17 @@ impl Merge {
             merged.stated != NOTHING_MORE
         });
         let stated = sources.iter().map(|merged| merged.stated).min();
-        // None will bring anything again: all that is there may go.
+        // Without sources nothing will come any more: all that is there may go.
         let until = stated.unwrap_or(NOTHING_MORE);
         self.feed(until, core, &mut |core| flush(core, types));
         stated.unwrap_or_else(now)
     }
 
     /// Collects from each source in turn, and then from those that have more, until all have
-    /// brought all or until `end`; the next call goes on with the source after the last one: so
-    /// none keeps another from being asked for longer than all of them take once. Those that [come
-    /// first](Source::comes_first) have no turn: each call begins with them. What they have begun
-    /// they go on with. Otherwise as [`round`](Self::round).
+    /// brought all or until `end`. The next call goes on with the source after the last one, so
+    /// that no source waits for its turn for longer than all of them take once. Sources that [come
+    /// first](Source::comes_first) have no such turn: each call begins with them, and asks them
+    /// again only where they have more. Otherwise this works as [`round`](Self::round) does.
     pub(super) fn round_until(
         &mut self,
         (sources, turn): (&mut Vec<Merged>, &mut usize),
@@ -135,7 +134,7 @@ impl Merge {
     }
 
     /// Has each source count what it has not brought of the time up to `until`, by `end`, and gives
-    /// those up that have. Returns whether all of that is counted.
+    /// up the sources that have done so. Returns whether everything is counted.
     pub(super) fn count_unread(
         &mut self,
         sources: &mut Vec<Merged>,
@@ -160,14 +159,14 @@ impl Merge {
         core: &mut StreamCore,
         flush: &mut dyn FnMut(&mut StreamCore),
     ) {
-        // Each ring brings its events in order: these runs are found and merged.
+        // Each chain and each ring brings its events in order: these runs are found and merged.
         sort::by_key(&mut self.events, |event| event.header.time);
         sort::by_key(&mut self.losses, |loss| loss.since);
         sort::by_key(&mut self.marks.waiting, |mark| mark.time);
         let ready = self
             .events
             .partition_point(|event| event.header.time <= until);
-        // One that lies beyond what is certain waits for the events before it: it comes after them.
+        // A loss after `until` waits, since it comes after events that are not certain yet.
         let certain = self.losses.partition_point(|loss| loss.since <= until);
         if let Some(events) = self.events.get_mut(..ready) {
             ties::settle(events, &self.data);
@@ -188,11 +187,11 @@ impl Merge {
             }
             core.take(&event.header, event.data(&self.data));
         }
-        // What is left was lost after the last event that is certain.
+        // The marks and losses that are left come after the last event that is certain.
         marks.for_each(|mark| core.take_mark(mark));
         losses.for_each(|loss| core.feed_loss(loss));
         self.events.drain(..ready);
-        // While a source is behind, much may wait.
+        // While a source is behind, much data may wait: it is not copied in vain.
         if ready > 0 {
             self.compact();
         }
@@ -231,14 +230,14 @@ mod tests {
     const USER: EventTypeId = EventTypeId::UNNAMED_USEREVENT;
     const STEP: Duration = Duration::from_millis(10);
 
-    /// Returns a clock that begins with the first look at it.
+    /// Returns the time since the first call.
     fn monotonic_now() -> MonotonicNs {
         static START: LazyLock<Instant> = LazyLock::new(Instant::now);
         let ns = START.elapsed().as_nanos();
         MonotonicNs(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// Counts how often it is asked, takes its time, and always has more, or never.
+    /// A source that counts how often it is asked, takes some time, and always has more, or never.
     struct Asked {
         times: Arc<AtomicUsize>,
         takes: Duration,
@@ -299,7 +298,7 @@ mod tests {
         assert_eq!(times.load(Relaxed), 5);
     }
 
-    /// Never has everything, and knows what it has not brought.
+    /// A source that never has everything, and knows what it has not brought.
     struct Behind {
         brings: Arc<Mutex<Vec<MonotonicNs>>>,
     }

@@ -1,4 +1,4 @@
-//! The merge against a list that is sorted: whatever sources bring in whatever portions.
+//! The merge, checked against a sorted list, with any events of sources in any portions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use super::{ActiveStream, StreamFullPolicy};
 use crate::event::{EventHeader, MonotonicNs, Truncation};
 use crate::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
-/// An event: when, and which; its data is its index, so many times.
+/// An event: its time and its index. Its data is the index, `length` times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Made {
     time: u64,

@@ -15,20 +15,20 @@ pub const SET_BYTES: usize = EVENT_SET_WORDS * 8;
 /// Most data of a system event of the trace system's own: FILTER's two sets.
 pub const MAX_SYSTEM_DATA: usize = 2 * SET_BYTES;
 
-/// Most data of an event of the kernel's: more is truncated. An exec has the most, of a long
-/// command line; of system calls it is two texts of 4,096 bytes, and what their descriptors are.
+/// Most data of an event of the kernel's: more is truncated. An exec with a long command line has
+/// the most; a system call has at most two texts of 4,096 bytes, and what its descriptors are.
 pub const MAX_KERNEL_DATA: usize = 66 << 10;
 
 /// Most data of a user event that any stream keeps.
 pub const MAX_USER_DATA: usize = MAX_DATA_BYTES as usize;
 
-/// The largest stream: the rings of its threads have to be as large as it is.
+/// Bytes of the largest stream: its chunks in an area have to hold as much.
 pub const MAX_STREAM_BYTES: usize = LARGEST as usize;
 
 /// Returns the number of bytes that an event with `data_length` bytes of data takes in a stream.
 ///
-/// Never less than the same event takes in a thread's ring: the argument that a merge at reading
-/// time loses nothing that one global buffer would have held rests on that.
+/// Never less than the same event takes in a chunk. A merge at reading time loses nothing that one
+/// global buffer would have held, and the argument for that rests on this.
 #[must_use]
 pub const fn event_size(data_length: usize) -> usize {
     data_length.saturating_add(EVENT_HEADER_BYTES + 7) & !7

@@ -6,14 +6,14 @@
 /// Number of items up to which they are sorted by insertion.
 const SHORT: usize = 16;
 
-/// Sorts by a key; items with equal keys stay in their order. Those that are in order already, or
-/// in a few runs that are, take hardly any time, and one in order takes no memory.
+/// Sorts by a key; items with equal keys stay in their order. Items that are in order already, or
+/// consist of a few runs in order, take hardly any time, and a single run takes no memory.
 pub fn by_key<T: Copy, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
     let mut ends = Vec::new();
     let mut start = 0;
     while start < items.len() {
         let run = run_at(items, start, &key);
-        // The only one, as a rule.
+        // As a rule there is only this run.
         if start == 0 && run == items.len() {
             return;
         }
@@ -44,8 +44,8 @@ pub fn by_key<T: Copy, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
     }
 }
 
-/// Merges what is before `middle`, and what is from there on. What is in order already stays where
-/// it is: of a long run and a short one behind it that is nearly all.
+/// Merges the items before `middle` with those from there on. Items that are in order already stay
+/// where they are: where a short run follows a long one, that is nearly all.
 fn merge_within<T: Copy, K: Ord>(
     items: &mut [T],
     middle: usize,
@@ -66,7 +66,7 @@ fn merge_within<T: Copy, K: Ord>(
     }
 }
 
-/// Returns where the run ends that begins there.
+/// Returns where the run that begins at `start` ends.
 fn run_at<T, K: Ord>(items: &[T], start: usize, key: impl Fn(&T) -> K) -> usize {
     let rest = items.get(start..).unwrap_or_default();
     let pairs = rest.windows(2);
@@ -77,7 +77,7 @@ fn run_at<T, K: Ord>(items: &[T], start: usize, key: impl Fn(&T) -> K) -> usize 
     start + in_order.count() + 1
 }
 
-/// Puts what comes from an index on where it belongs; what is before it is in order.
+/// Puts the items from index `sorted` on where they belong; those before it are in order.
 fn insert_from<T: Copy, K: Ord>(items: &mut [T], sorted: usize, key: impl Fn(&T) -> K) {
     for index in sorted..items.len() {
         let Some((item, before)) = items.get_mut(..=index).and_then(<[T]>::split_last_mut) else {
@@ -90,7 +90,7 @@ fn insert_from<T: Copy, K: Ord>(items: &mut [T], sorted: usize, key: impl Fn(&T)
     }
 }
 
-/// Appends both in order; of equal ones those on the left come first.
+/// Appends both in order; of equal items, those on the left come first.
 fn merge<T: Copy, K: Ord>(
     mut left: &[T],
     mut right: &[T],
@@ -98,7 +98,7 @@ fn merge<T: Copy, K: Ord>(
     merged: &mut Vec<T>,
 ) {
     while let (Some(one), Some(other)) = (left.first(), right.first()) {
-        // As many as come before the other side's next one: threads emit in turns.
+        // Takes all that come before the other side's next item: threads emit in turns.
         let (first, next) = (key(one), key(other));
         if first <= next {
             let (now, rest) = left.split_at(leading(left, |item| key(item) <= next));

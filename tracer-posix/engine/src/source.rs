@@ -11,7 +11,7 @@ use tracer_common::event_type::EventTypeId;
 use crate::event::{EventHeader, MonotonicNs};
 use crate::{EventSet, EventTypes};
 
-/// The word that a stream's emitters wake its reader by. It can be looked at as long as this
+/// The word that a stream's emitters wake its reader by. It can be read as long as this value
 /// exists, whatever becomes of the stream.
 #[doc(hidden)]
 pub trait WaitingWord: fmt::Debug + Send + Sync {
@@ -35,8 +35,8 @@ pub trait Source: Send {
         false
     }
 
-    /// Tells whether it is asked before all others where there is not time for all: its events are
-    /// of no process that could make them take long.
+    /// Tells whether the stream asks this source before all others, where there is not time for
+    /// all. That is for a source whose events no process can make slow to collect.
     fn comes_first(&self) -> bool {
         false
     }
@@ -64,14 +64,15 @@ pub trait Source: Send {
         None
     }
 
-    /// Lets no thread emit any more that has not begun to, where that is decided in the source;
-    /// [`control`](Self::control) lets them again. What was emitted is still to be collected.
+    /// Keeps threads that have not begun to emit from doing so, where the source decides that.
+    /// [`control`](Self::control) lets them emit again. Events that were emitted before are still
+    /// collected.
     fn hold_emitters(&mut self) {}
 
-    /// Tells the source that the stream records all that comes from here on, and keeps the newest
-    /// of it, so many bytes as [`event_size`](crate::sizes::event_size) counts them: what more that
-    /// came after an event pushes out need not be handed over, if it is reported as lost. `None`:
-    /// all has to be.
+    /// Tells the source that the stream records all that comes from now on, and keeps the newest
+    /// `bytes` bytes of it, as [`event_size`](crate::sizes::event_size) counts them. Events that
+    /// newer ones push out need not be handed over, if they are reported as lost. `None`: the
+    /// source has to hand over all events.
     fn keep_newest(&mut self, bytes: Option<usize>) {
         let _ = bytes;
     }
@@ -80,26 +81,27 @@ pub trait Source: Send {
     /// with what was there before.
     fn begin_anew(&mut self) {}
 
-    /// Says that the emissions of a process have begun anew.
+    /// Tells the source that the emissions of a process have begun anew.
     #[doc(hidden)]
     fn note_begun_anew(&mut self, begun: BegunAnew) {
         let _ = begun;
     }
 
-    /// Tells whether all is handed over that was emitted before that moment, by whatever process.
+    /// Tells whether the source has handed over all that was emitted before that moment, by any
+    /// process.
     #[doc(hidden)]
     fn has_all_before(&self, begun: BegunAnew) -> bool {
         let _ = begun;
         false
     }
 
-    /// Records again: the stream has space, after this source has said that it is
-    /// [full](Batch::mark_full), and events emitted from now on are recorded.
+    /// Has the source take events again, after it has said that it is [full](Batch::mark_full): the
+    /// stream has space now, and events emitted from now on are recorded.
     fn take_again(&mut self) {}
 
-    /// Ends the source with its stream: what it has not brought of the time up to `until` is not
-    /// waited for any longer. It is counted as lost ([`LossCause::NotRead`]), if that can be done
-    /// by `end`, and the source is collected no more.
+    /// Ends the source with its stream, which no longer waits for events up to `until` that the
+    /// source has not brought. The source counts these as lost ([`LossCause::NotRead`]), if that
+    /// can be done by `end`; then it is not collected any more.
     fn count_unread(
         &mut self,
         until: MonotonicNs,
@@ -107,8 +109,8 @@ pub trait Source: Send {
         batch: &mut Batch<'_>,
     ) -> Unread;
 
-    /// Tells whether events may have been lost since this was last asked, where it is not known
-    /// whether there were any.
+    /// Tells whether events may have been lost since this was last asked, where the source does not
+    /// know whether there were any.
     fn may_have_lost(&mut self) -> bool {
         false
     }
@@ -118,7 +120,7 @@ pub trait Source: Send {
         0
     }
 
-    /// Gives the source what the stream wants from now on, so that unwanted events are dropped
+    /// Tells the source what the stream wants from now on, so that unwanted events are dropped
     /// where they arise. The engine filters again, exactly; a source may bring more than is wanted.
     fn control(&mut self, control: &Control);
 
@@ -131,9 +133,9 @@ pub trait Source: Send {
     }
 
     /// Reports the names and the source's own identifiers of all user event types that are defined
-    /// where the events come from, and gets the stream's identifier of each; `None` where the
-    /// stream has none for it, since another type has that identifier there. Nothing from a source
-    /// that has no names of its own.
+    /// where the events come from. `report` returns the stream's identifier of each, or `None`
+    /// where the stream has none for it, since another type has that identifier there. A source
+    /// that has no names of its own reports nothing.
     fn event_types(&mut self, report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>) {
         let _ = report;
     }
@@ -178,22 +180,23 @@ pub enum LossCause {
     KernelRingFull,
     /// An eBPF program was not run because it was running on that CPU already.
     KernelMissed,
-    /// A function returned while more functions of its thread were to be seen returning than the
-    /// kernel sees.
+    /// A function returned while its thread was in more functions whose return was awaited than the
+    /// kernel can see return.
     ReturnTooDeep,
-    /// The kernel did not run an eBPF program where it should have, as what came after shows: a
-    /// thread left a CPU that it never got, or got one though nothing had woken it; a request to a
-    /// disk was reused that never ended.
+    /// The kernel did not run an eBPF program where it should have, as later events show: a thread
+    /// left a CPU that it never got, or got one though nothing had woken it; or a request to a disk
+    /// was reused that never ended.
     KernelNotReported,
-    /// A thread's ring was overwritten before it was read.
+    /// A thread's chunk was overwritten before it was read.
     ThreadRingOverwritten,
-    /// A thread's ring had no space, or its controller gave no sign of life for too long.
+    /// No chunk had space for a thread's event, or the controller gave no sign of life for too
+    /// long.
     ThreadRingFull,
-    /// No ring was available for a thread.
+    /// No chunk was available for a thread that had none, or what there was could not be read.
     NoThreadRing,
     /// Signal handlers that emit were nested too deeply.
     NestedTooDeeply,
-    /// A ring held what no emitter writes.
+    /// A chunk or a ring held bytes that no emitter writes.
     Damaged,
     /// The event came after later ones had been given out already.
     Late,
@@ -203,8 +206,8 @@ pub enum LossCause {
     StreamOverwritten,
     /// The stream was full and recorded no more (`POSIX_TRACE_UNTIL_FULL`).
     StreamFull,
-    /// The process was not to be looked into by its own user at that moment, or that was not known:
-    /// the service withheld the event.
+    /// The process's own user was not permitted to look into it at that moment, or that was not
+    /// known: the agent withheld the event.
     Withheld,
 }
 
@@ -280,9 +283,9 @@ pub struct Loss {
     /// Time not later than the first of them, and not earlier than the last event before it; as
     /// exact as the source knows.
     pub since: MonotonicNs,
-    /// Whether the stream puts no mark: the source says by itself where they are missing
-    /// ([`Batch::mark_missing`], [`Batch::mark_full`]), or later events show it. Otherwise they are
-    /// taken to be missing from `since` on.
+    /// Whether the stream need not mark the loss, since the source says by itself where events are
+    /// missing ([`Batch::mark_missing`], [`Batch::mark_full`]), or later events show it. Otherwise
+    /// events count as missing from `since` on.
     pub is_marked: bool,
 }
 
@@ -291,14 +294,14 @@ pub struct Loss {
 pub(crate) struct Marks {
     /// Marks that the stream has not come to yet.
     pub(crate) waiting: Vec<Mark>,
-    /// The sources that have said since they were last looked at that they are full.
+    /// The sources that have said that they are full since this was last looked at.
     pub(crate) full: Vec<u32>,
 }
 
 /// A place in the sequence of a source's events that its stream marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// After all events that are not newer, and before all others.
+    /// The mark comes after all events that are not newer than this, and before all others.
     pub(crate) time: MonotonicNs,
     /// Whether the source had no space from then on, and takes nothing any more.
     pub(crate) is_full: bool,
@@ -414,9 +417,9 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Takes the events of this source back that are newer than `after`, and not newer than
-    /// `until`, as far as the stream has not taken them in yet: those after the last watermark. How
-    /// many there were, and the time of the oldest.
+    /// Takes back the events of this source that are newer than `after`, and not newer than
+    /// `until`, as far as the stream has not taken them in yet: those after the last watermark.
+    /// Returns how many there were, and the time of the oldest.
     pub fn take_back(
         &mut self,
         after: MonotonicNs,
@@ -451,7 +454,7 @@ impl<'a> Batch<'a> {
         self.events.is_empty()
     }
 
-    /// Returns the events that came when there were so many already, with their data.
+    /// Returns the events that came after the first `count` ones, with their data.
     pub fn since(&self, count: usize) -> impl Iterator<Item = (&EventHeader, &[u8])> {
         let events = self.events.get(count..).unwrap_or_default();
         events
@@ -459,8 +462,8 @@ impl<'a> Batch<'a> {
             .map(|event| (&event.header, event.data(self.data)))
     }
 
-    /// Returns the headers of the events that came to this batch, to be changed by a source that
-    /// knows more of them than the one that it has asked.
+    /// Returns the headers of the events that came to this batch. A source that passes on the
+    /// events of another one, and knows more of them, can change the headers.
     pub fn new_headers(&mut self) -> impl Iterator<Item = &mut EventHeader> {
         let events = self.events.get_mut(self.start..).unwrap_or_default();
         events.iter_mut().map(|event| &mut event.header)
@@ -472,7 +475,7 @@ impl<'a> Batch<'a> {
         self.losses
     }
 
-    /// Returns how much is here, to go [back](Self::go_back) to.
+    /// Returns how much is here, for [`go_back`](Self::go_back).
     pub fn mark(&self) -> BatchMark {
         BatchMark {
             events: self.events.len(),
@@ -480,13 +483,13 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Takes the events back that came since the mark.
+    /// Takes back the events that came since the mark.
     pub fn go_back(&mut self, mark: BatchMark) {
         self.events.truncate(mark.events);
         self.data.truncate(mark.data);
     }
 
-    /// Adds the word that events were lost.
+    /// Reports that events were lost.
     pub fn lose(&mut self, loss: Loss) {
         if loss.count > 0 {
             self.losses.push(loss);
@@ -499,8 +502,8 @@ impl<'a> Batch<'a> {
         self.types.id(name).is_some()
     }
 
-    /// Returns the stream's identifier of the user event type `name`, whose identifier in the
-    /// source is `own`, where it has one; the same wherever no other type has taken it.
+    /// Returns the stream's identifier of the user event type `name`. `own` is its identifier in
+    /// the source, if it has one: the stream uses the same, unless another type has taken it.
     pub fn user_event_type(&mut self, name: &[u8], own: Option<EventTypeId>) -> EventTypeId {
         self.types.define_user(name, own)
     }

@@ -1,20 +1,20 @@
 //! Events of the same time: where a clock moves in long steps, causes still come before effects.
 //!
-//! They stay as they came, but for these rules:
+//! Events of one time stay in the order in which they came, except for these rules:
 //!
-//! - a thread's own events stay in the order in which it recorded them, and those of a CPU in that
-//!   of the kernel;
+//! - a thread's own events stay in the order in which it recorded them, and those of a CPU in the
+//!   kernel's order;
 //! - a fork comes before everything of the new thread;
 //! - a wake-up comes before the thread gets a CPU;
 //! - what a thread records itself comes before its next system call, and after the one from which
 //!   it returns, or after it gets the CPU.
 //!
-//! The rules concern events from different sources or CPUs: within one of them the order is
-//! known. Where they contradict each other, since a thread did more within one time than any can,
-//! the first that came goes first.
+//! The rules concern events from different sources or CPUs: within one of them the order is known.
+//! Where the rules contradict each other, since a thread did more at one time than is possible, the
+//! event that came first goes first.
 //!
 //! Two user events of different threads need no rule. An emission lasts until the clock has moved,
-//! so that the later one of two of which one is the effect of the other has a later time.
+//! so that an event which is the effect of another has a later time.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem::offset_of;
@@ -24,7 +24,7 @@ use tracer_common::kernel::ForkData;
 
 use crate::source::Pending;
 
-/// Events of one time that are put in order, at most. What that costs grows with their square.
+/// Most events of one time that are put in order. The cost grows with the square of their number.
 const LONGEST_RUN: usize = 256;
 
 /// Puts events that are sorted by time in order within each time.
@@ -73,7 +73,7 @@ enum Act {
     Returns,
     /// Something else that the kernel says of a thread.
     OfKernel,
-    /// The thread's own.
+    /// The thread records the event itself.
     OfThread,
 }
 
@@ -137,7 +137,8 @@ struct OfThread {
     own: usize,
     /// Events of the kernel about the thread.
     of_kernel: usize,
-    /// Whether the first of these, which has still to come, is that it gets the CPU or returns.
+    /// Whether the first of these has still to come, and is that the thread gets the CPU or
+    /// returns.
     begins_in_kernel: bool,
 }
 
@@ -162,7 +163,7 @@ impl ToCome {
         }
     }
 
-    /// Tells whether something that is still to come goes first.
+    /// Tells whether an event that is still to come goes before this one.
     fn holds_back(&self, step: &Step) -> bool {
         let elsewhere = |rows: Option<&HashMap<Row, usize>>| {
             rows.is_some_and(|rows| rows.keys().any(|row| *row != step.row))
@@ -213,7 +214,7 @@ fn take_one(counts: &mut HashMap<i32, HashMap<Row, usize>>, tid: i32, row: Row) 
     }
 }
 
-/// Events that something else goes before, in order within each row.
+/// Events that wait for others, in order within each row.
 #[derive(Default)]
 struct HeldBack {
     /// Rows in the order in which the first event of each came.
@@ -233,7 +234,7 @@ impl HeldBack {
         }
     }
 
-    /// Returns the next one that nothing goes before any more.
+    /// Takes out the next event that waits for no other any more.
     fn pop_free(&mut self, to_come: &ToCome) -> Option<Step> {
         for (_, steps) in &mut self.rows {
             if steps.front().is_some_and(|step| !to_come.holds_back(step)) {
@@ -243,7 +244,7 @@ impl HeldBack {
         None
     }
 
-    /// Returns the first that came, where all wait for each other.
+    /// Takes out the event that came first, where all wait for each other.
     fn pop_any(&mut self) -> Option<Step> {
         let (_, steps) = self.rows.first_mut()?;
         steps.pop_front()
@@ -302,7 +303,7 @@ fn settle_run(run: &mut [Pending], data: &[u8]) {
     }
 }
 
-/// Lets those go that nothing goes before any more.
+/// Puts the held events that wait for no other any more into order.
 fn release(held: &mut HeldBack, to_come: &mut ToCome, in_order: &mut Vec<Pending>) {
     while let Some(step) = held.pop_free(to_come) {
         to_come.forget(&step);
@@ -451,7 +452,7 @@ mod tests {
             for index in order {
                 let (event_type, tid, cpu, _) = said[index];
                 if event_type == Type::STACK {
-                    // It goes where its event goes.
+                    // A stack goes where its event goes.
                     continue;
                 }
                 let row = if event_type.is_user() { (true, tid) } else { (false, cpu as i32) };

@@ -287,7 +287,7 @@ impl PacketBuilder {
         self.events.extend_from_slice(tail.as_bytes());
     }
 
-    /// Returns the packet, and begins a new one in `buffer`.
+    /// Returns the packet, and begins a new one, whose events go to `buffer`.
     pub fn seal(&mut self, mut buffer: Vec<u8>) -> SealedPacket {
         buffer.clear();
         let sealed = SealedPacket {

@@ -1,4 +1,4 @@
-//! The way to the agent: which is believed to be one, and how long it is waited for.
+//! Connection to the agent: which process is believed to be one, and how long a call waits for it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,22 +16,21 @@ use crate::descriptors::send_with_files;
 
 use super::{ADDRESS_VARIABLE, AgentError, SYSTEM_ADDRESS, is_program_with_special_rights};
 
-/// How long the agent is waited for. It answers within a fraction of a millisecond; what has not by
-/// then never will.
+/// How long a call waits for the agent. Most answers take a fraction of a millisecond; a service
+/// that first loads its programs takes half a second.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to the agent of this program: the one that its environment names, or else that of the
-/// system. Makes sure that it is one: a process of root's or of this process's own user, or one
-/// that listens under a name that only root can have given. Otherwise an untrusted process would be
-/// believed what the kernel is said to have done. A listener whose queue another process has filled
-/// does not hold this one up for longer than `at_most`.
+/// system. Believes only a process of root or of this process's own user, or one that listens under
+/// a name that only root can have given: any other process could invent events of the kernel. If
+/// another process has filled the listener's queue, the call waits for `at_most`.
 ///
 /// # Errors
 ///
 /// See [`AgentError`].
 pub fn connect(at_most: Duration) -> Result<UnixStream, AgentError> {
     let system = OsStr::new(SYSTEM_ADDRESS);
-    // The caller of a program with special rights does not choose it.
+    // The caller of a program with special rights does not choose the agent.
     let named = env::var_os(ADDRESS_VARIABLE).filter(|_| !is_program_with_special_rights());
     match named.filter(|named| named != system) {
         Some(named) => match connect_believed(&named, at_most) {
@@ -43,7 +42,7 @@ pub fn connect(at_most: Duration) -> Result<UnixStream, AgentError> {
     }
 }
 
-/// Makes sure that there is an agent that is believed to be one. Returns where it listens.
+/// Checks that there is an agent that is believed to be one. Returns where it listens.
 ///
 /// # Errors
 ///
@@ -72,8 +71,8 @@ fn connect_believed(path: &OsStr, at_most: Duration) -> Result<UnixStream, Agent
     Ok(agent)
 }
 
-/// Tells whether only root can have made a socket of `user` under this name: no other may write to
-/// the folder, and what is there is a socket of root's or of that user.
+/// Tells whether only root can have made a socket of `user` under this name: no other user may
+/// write to the folder, and under the name lies a socket of root or of `user`.
 fn is_named_by_root(path: &Path, user: libc::uid_t) -> bool {
     let folder = path.parent().and_then(|path| path.symlink_metadata().ok());
     let is_roots =
@@ -89,8 +88,8 @@ fn connect_to(path: &[u8], at_most: Duration) -> io::Result<UnixStream> {
     // SAFETY: all-zero bytes are a valid address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     let unusable = || io::Error::from(io::ErrorKind::InvalidInput);
-    // A null at the front would name an abstract socket, and such a name belongs to the first
-    // process that takes it.
+    // A null at the front would name an abstract socket, and any process may take such a name
+    // first.
     if path.first() != Some(&b'/') || path.len() >= address.sun_path.len() {
         return Err(unusable());
     }
@@ -116,7 +115,7 @@ fn connect_to(path: &[u8], at_most: Duration) -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// Returns the user of the process that listened, as the kernel noted it then.
+/// Returns the user of the process that called `listen()`, as the kernel noted it then.
 fn user_of_peer(socket: &UnixStream) -> io::Result<libc::uid_t> {
     let mut credentials = MaybeUninit::<libc::ucred>::zeroed();
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or_default();
@@ -133,18 +132,18 @@ fn user_of_peer(socket: &UnixStream) -> io::Result<libc::uid_t> {
     if failed != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: all-zero bytes are valid, and the kernel has written what it has to say.
+    // SAFETY: all-zero bytes are valid, and the kernel has filled them in.
     Ok(unsafe { credentials.assume_init() }.uid)
 }
 
-/// A connection that is talked over until a moment, however slowly the other side goes on.
+/// A connection with a deadline for the whole conversation, however slowly the other side sends.
 pub struct Until<'a> {
     socket: &'a UnixStream,
     end: Instant,
 }
 
 impl<'a> Until<'a> {
-    /// Talks over `socket` until `end`.
+    /// Makes a connection over `socket` with the deadline `end`.
     pub fn new(socket: &'a UnixStream, end: Instant) -> Self {
         Self { socket, end }
     }
@@ -156,7 +155,7 @@ impl<'a> Until<'a> {
         self.write_all(bytes.get(sent..).unwrap_or_default())
     }
 
-    /// Returns the time that is left; none is an error.
+    /// Returns the time that is left; an error if there is none.
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {

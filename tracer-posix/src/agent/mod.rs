@@ -7,8 +7,9 @@
 //! - `protocol`: what controller and agent say to each other;
 //! - `connection`: which process is believed to be an agent;
 //! - `proof`: descriptors that show that this process may trace another;
-//! - `unforked`: a stretch in which no child is made, which would have these descriptors;
-//! - `returning`: how an agent is found again after one has ended;
+//! - `unforked`: a guard during which this process forks no child, which would have these
+//!   descriptors;
+//! - `returning`: the search for another agent after one has ended;
 //! - `AgentSource`: the agent as a source of a stream.
 
 mod connection;
@@ -31,15 +32,15 @@ pub use connection::reach;
 #[doc(hidden)]
 pub use source::{AgentSource, Request};
 
-/// Names the agent's socket in the environment of programs that it starts: an absolute path.
-/// Programs with special rights do not look.
+/// Variable that names the agent's socket in the environment of programs that the agent starts: an
+/// absolute path. Programs with special rights ignore it.
 pub const ADDRESS_VARIABLE: &str = "LINUX_TRACE_AGENT";
 
 /// Where a system-wide agent listens, if one is there.
 pub const SYSTEM_ADDRESS: &str = "/run/tracer-user.sock";
 
-/// Set to 1 in the environment of a program, it gives the kernel's events to all its streams that
-/// were not set otherwise.
+/// Variable that, set to 1 in the environment of a program, gives the kernel's events to all its
+/// streams whose attributes say nothing else.
 pub const WANTED_VARIABLE: &str = "LINUX_TRACE_KERNEL_EVENTS";
 
 /// Tells whether this program has rights that its caller does not have (set-user-ID and the like),
@@ -73,8 +74,8 @@ pub fn are_wanted(attributes: &Attributes) -> bool {
     attributes.kernel_events().unwrap_or_else(environment_wants)
 }
 
-/// Tells whether the environment asks for them: a program with special rights is not instructed by
-/// its caller.
+/// Tells whether the environment asks for the kernel's events. A program with special rights
+/// ignores what its caller asks.
 fn environment_wants() -> bool {
     !is_program_with_special_rights()
         && env::var_os(WANTED_VARIABLE).is_some_and(|value| value == "1")

@@ -9,22 +9,21 @@ use super::protocol::PROOF_DESCRIPTORS;
 use super::unforked::Unforked;
 use tracer_area::own_pid;
 
-/// Descriptors that go with a message which names a process, for as long as it takes to send it.
-/// They are not kept, and no child is made meanwhile: one with fewer rights would have them too. A
-/// thread has one at a time.
+/// Descriptors that go with a message that names a process. They are open only while the message is
+/// sent, and this process forks no child meanwhile: a child with fewer rights would have them too.
+/// A thread has one proof at a time.
 #[derive(Debug)]
 pub struct Proof {
     // Dropped in this order.
     process: OwnedFd,
-    /// `None` where the kernel does not let us open it: the agent may give us the process all the
-    /// same.
+    /// `None` where the kernel refuses to open it: the agent may serve the process all the same.
     memory: Option<File>,
     _unforked: Unforked,
 }
 
 impl Proof {
-    /// Opens them; `None` where there is no such process or no descriptor is free, which an agent
-    /// that needs no proof does not mind.
+    /// Opens the descriptors; `None` where there is no such process or no descriptor is free. An
+    /// agent that needs no proof does without.
     pub fn open(pid: i32) -> Option<Self> {
         let memory = if pid == own_pid() {
             "/proc/self/mem".to_owned()
@@ -61,11 +60,11 @@ fn open_process(pid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(opened) })
 }
 
-/// Returns when a process began, in ticks of the kernel: two processes that have had one pid differ
-/// in it. `None` where there is no such process.
+/// Returns when a process began, in ticks of the kernel, which tells apart two processes that have
+/// had one pid. `None` where there is no such process.
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name before it may be anything.
+    // The name of the process, which comes before, may hold any bytes.
     let stat = stat.rsplit(|byte| *byte == b')').next()?;
     let mut fields = stat.split(|byte| *byte == b' ').filter(|it| !it.is_empty());
     /// The index of the field behind the name.

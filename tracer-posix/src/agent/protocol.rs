@@ -12,11 +12,11 @@ use tracer_common::kernel::syscalls;
 use crate::wire::SentEvent;
 use tracer_engine::source::LossCause;
 
-/// The version of what is said here.
+/// Version of this protocol.
 pub const VERSION: u32 = 3;
 
-/// The version of what is said where no detail is asked for: this has not changed since, so that
-/// programs and agents of different versions understand each other.
+/// Version of the protocol without [`Detail`]. That part has not changed since, so that programs
+/// and agents of different versions understand each other.
 pub const PLAIN_VERSION: u32 = 2;
 
 /// Most descriptors that go with a message that names a process.
@@ -46,15 +46,15 @@ pub struct Detail {
     /// Bytes of the program's stack that are copied, so that its functions are found by the unwind
     /// data of their files.
     pub copied_bytes: u32,
-    /// Nanoseconds for which a thread is blocked until its stack is recorded.
+    /// Nanoseconds that a thread has to be blocked for its stack to be recorded.
     pub off_cpu_ns: Option<u64>,
     /// Samples per second of each CPU.
     pub samples_per_second: u32,
     /// Recording of system calls only as they end, with their arguments.
     pub calls_at_exit: bool,
-    /// Recording of what threads work for, as their programs publish it.
+    /// Recording of the contexts of threads, as their programs publish them.
     pub contexts: bool,
-    /// Detachment of the programs at system calls while no conversation of this recording lets
+    /// Detachment of the eBPF programs at system calls while no conversation of this recording lets
     /// calls through its filter.
     pub releases_calls: bool,
 }
@@ -89,9 +89,9 @@ pub enum Ask {
         /// The process. A service goes by the pidfd alone.
         pid: i32,
     },
-    /// Detail that is wanted, before the hello. A service alone has it recorded.
+    /// Detail that is wanted, before the hello. Only a service records it.
     Record {
-        /// The detail: not in the message itself, whose other kinds are what programs send.
+        /// The detail, in a box: it is larger than all that programs send.
         detail: Box<Detail>,
     },
     /// Where a process that was asked for has the contexts of its threads, for a recording that has
@@ -110,7 +110,7 @@ pub enum Ask {
 pub enum Answer {
     /// The reply to `Record`, `Hello`, `Add`, `Control` and `Contexts`.
     Done,
-    /// The reply to `Record`, `Hello`, `Add` and `Contexts` where it may not be.
+    /// The reply to `Record`, `Hello`, `Add` and `Contexts` where the agent refuses.
     Refused {
         /// The standard's error number.
         error: i32,
@@ -124,7 +124,7 @@ pub enum Answer {
         /// Events lost before them: by the index of the cause in [`LossCause::ALL`], how many, and
         /// since when.
         lost: Vec<(u32, u64, u64)>,
-        /// Time than which nothing older will come; nanoseconds on `CLOCK_MONOTONIC`.
+        /// Watermark: nothing older will come; nanoseconds on `CLOCK_MONOTONIC`.
         watermark: u64,
         /// Whether more is there already.
         has_more: bool,
@@ -140,7 +140,7 @@ pub fn sent_cause(cause: LossCause) -> u32 {
         .unwrap_or(0)
 }
 
-/// Returns a cause of loss as received; what is not known is the ring between kernel and agent.
+/// Returns a cause of loss as received. An unknown one counts as a full ring of the kernel.
 #[must_use]
 pub fn received_cause(untrusted: u32) -> LossCause {
     let index = usize::try_from(untrusted).ok();

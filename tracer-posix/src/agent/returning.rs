@@ -17,13 +17,14 @@ use tracer_engine::source::Control;
 /// Time between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Longest time that one step takes: the other side has said something, or takes what is said.
+/// Longest time that one step takes. It reads an answer that has begun to arrive, or sends
+/// messages.
 const STEP: Duration = Duration::from_millis(20);
 
 /// Longest time that an agent may take to answer: it loads its programs first.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Everything that is asked of an agent, to be asked of another one.
+/// Everything that a stream has asked of an agent, to ask another one for it.
 #[derive(Debug)]
 pub struct Wish {
     request: Request,
@@ -33,7 +34,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// Makes it of what a stream asks for first.
+    /// Makes a wish from a stream's first request.
     pub fn new(request: Request) -> Self {
         Self {
             processes: vec![(request.pid, start_time(request.pid))],
@@ -55,7 +56,7 @@ impl Wish {
         self.hello_for(self.request.pid)
     }
 
-    /// Returns the message that comes before that, if there is one.
+    /// Returns the message that comes before the hello, if there is one.
     pub fn record(&self) -> Option<Ask> {
         let detail = self.request.detail.clone()?;
         Some(Ask::Record { detail })
@@ -81,19 +82,19 @@ impl Wish {
         in_words(control)
     }
 
-    /// Returns that state as a message, if there was one.
+    /// Returns the state that the stream asked for last, if it did, as a message.
     pub fn control(&self) -> Option<Ask> {
         self.control.as_ref().map(in_words)
     }
 
-    /// Says all of it by `tell`, message by message, each with its proof: the descriptors of one
-    /// are open at a time. A process that has ended is not asked for, whichever has its pid by now.
-    /// Returns the number of messages; `None` where no process is left, or `tell` has failed.
+    /// Passes all messages to `tell`, each with its proof: the descriptors of one process are open
+    /// at a time. Skips a process that has ended, even if another one has its pid by now. Returns
+    /// the number of messages; `None` if no process is left, or `tell` has failed.
     fn say_all(&self, mut tell: impl FnMut(&Ask, Option<&Proof>) -> Option<()>) -> Option<usize> {
         let mut said = 0;
         for (pid, began) in &self.processes {
             let proof = Proof::open(*pid);
-            // Looked at after the descriptors were opened: they are that process's.
+            // Compared after the descriptors were opened: so they are of this process.
             if began.is_some() && start_time(*pid) != *began {
                 continue;
             }
@@ -136,14 +137,14 @@ pub struct Return {
 struct Asked {
     agent: Guarded<UnixStream>,
     answers: usize,
-    /// Number of the first answers that have to grant what was asked: that to the hello, and that
-    /// to what comes before it.
+    /// Number of answers, from the first on, that may not be refusals: those to the hello, and to
+    /// the message before it.
     to_be_granted: usize,
     until: Instant,
 }
 
 impl Return {
-    /// Begins to search: the first attempt is made at once.
+    /// Begins to search. The first step makes the first attempt.
     pub fn begin() -> Self {
         Self {
             next: Instant::now(),
@@ -178,7 +179,7 @@ impl Return {
     }
 }
 
-/// Asks an agent for all of it.
+/// Sends an agent all messages of a wish.
 fn ask(wish: &Wish, agent: UnixStream) -> Option<Asked> {
     let mut to = Until::new(&agent, Instant::now() + STEP);
     let answers = wish.say_all(|ask, proof| send(&mut to, ask, proof).ok())?;
@@ -191,13 +192,13 @@ fn ask(wish: &Wish, agent: UnixStream) -> Option<Asked> {
 }
 
 impl Asked {
-    /// Hears what has been answered so far. Returns whether that is all.
+    /// Reads the answers that have come so far. Returns whether these are all.
     fn hear(&mut self) -> io::Result<bool> {
         let agent = self.agent.get()?;
         while self.answers > 0 && is_readable(agent) {
             match read_message(&mut Until::new(agent, Instant::now() + STEP))? {
                 Answer::Done => self.to_be_granted = self.to_be_granted.saturating_sub(1),
-                // What was added later may have ended meanwhile.
+                // A process that was added later may have ended meanwhile.
                 Answer::Refused { .. } if self.to_be_granted == 0 => {}
                 Answer::Refused { .. } | Answer::Events { .. } => {
                     return Err(io::ErrorKind::PermissionDenied.into());
@@ -236,7 +237,7 @@ mod tests {
     fn the_first_question_waits_for_the_agent_that_comes() {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("socket");
-        // Of who starts the agent: it stays while there is none.
+        // A service manager has this socket, also while there is no agent.
         let listener = UnixListener::bind(&at).unwrap();
         let wish = Wish::new(Request {
             pid: own_pid(),
@@ -255,7 +256,7 @@ mod tests {
         };
         assert!(step().is_none());
         assert_eq!(attempts.get(), 1);
-        // Longer than the pause between two attempts.
+        // This takes longer than the pause between two attempts.
         let begun = Instant::now();
         while begun.elapsed() < PAUSE + STEP {
             assert!(step().is_none());

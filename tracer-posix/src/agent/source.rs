@@ -21,11 +21,11 @@ use tracer_engine::sizes::MAX_KERNEL_DATA;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
 use tracer_engine::{Attributes, EventTypes, Inheritance};
 
-/// Most bytes that one collection takes, unless fewer are wanted; what is more comes with the next.
+/// Most bytes that one collection takes, unless fewer are wanted; the next one takes more.
 const MOST_COLLECTED_BYTES: usize = 16 << 20;
 
-/// Most bytes that are taken before the agent says that it has brought everything up to some time.
-/// It keeps 16 MiB for a stream; what has more to bring is none.
+/// Most bytes that an agent may send before it states a watermark. An agent holds 16 MiB for a
+/// stream: a process that sends this much is none.
 const MOST_UNSETTLED_BYTES: usize = 64 << 20;
 
 /// The kernel's events that a stream wants.
@@ -39,7 +39,7 @@ pub struct Request {
     pub capacity: usize,
     /// Behaviour of the agent when they do not suffice.
     pub mode: RingMode,
-    /// Detail in which they are recorded, where it is not the usual one, as it is for programs.
+    /// Detail in which they are recorded; `None` for the usual one, which programs have.
     pub detail: Option<Box<Detail>>,
 }
 
@@ -100,8 +100,8 @@ impl AgentError {
         }
     }
 
-    /// Returns what it means where the agent was asked for more detail than older ones know of:
-    /// these hang up.
+    /// Returns what the error means when the agent was asked for detail: an older agent does not
+    /// know the message, and hangs up.
     fn of_an_older_agent(self) -> Self {
         let hangs_up = [
             io::ErrorKind::UnexpectedEof,
@@ -124,15 +124,15 @@ impl AgentError {
 
 /// The kernel's events for one stream, from an agent.
 ///
-/// An agent that ends, or does not answer, is looked for again; what happens meanwhile is reported
-/// as one loss, since it is not known how much it is.
+/// When the agent ends or does not answer, the source looks for another one. It reports the events
+/// until then as one loss, since their number is unknown.
 #[derive(Debug)]
 pub struct AgentSource {
     link: Link,
     wish: Wish,
     watermark: MonotonicNs,
-    /// Time before which an agent that was found again brings nothing: it was said then that
-    /// nothing older will come.
+    /// After an agent was found again, events from before this time are dropped: the source has
+    /// stated it as its watermark.
     since: MonotonicNs,
     /// Bytes taken since the watermark was last stated.
     unsettled: usize,
@@ -140,7 +140,7 @@ pub struct AgentSource {
     most_collected: usize,
 }
 
-/// The way to the agent.
+/// State of the connection to the agent.
 #[derive(Debug)]
 enum Link {
     Up(Guarded<UnixStream>),
@@ -165,8 +165,8 @@ impl AgentSource {
         Ok(source)
     }
 
-    /// Asks for the events of another process too. An agent that is looked for is asked once it is
-    /// there.
+    /// Asks for the events of another process too. While there is no agent, the source notes the
+    /// process for the next one that it asks.
     ///
     /// # Errors
     ///
@@ -179,12 +179,12 @@ impl AgentSource {
         Ok(())
     }
 
-    /// Says where a process, which was asked for, has the contexts of its threads, or that it has
-    /// none any more.
+    /// Tells the agent where a process that was asked for has the contexts of its threads; `None`
+    /// if it has none any more.
     ///
     /// # Errors
     ///
-    /// See [`AgentError`]. An agent that is looked for is told nothing.
+    /// See [`AgentError`]. While there is no agent, this fails.
     pub fn place_contexts(
         &mut self,
         pid: i32,
@@ -194,11 +194,11 @@ impl AgentSource {
         granted(self.ask_with(&Ask::Contexts { pid, place }, Proof::open(pid)))
     }
 
-    /// Continues a connection by which another process has asked for them.
+    /// Continues a connection over which another process has asked for events.
     ///
     /// # Errors
     ///
-    /// It is no open descriptor.
+    /// `connection` is no open descriptor.
     pub(crate) fn taken_over(connection: OwnedFd, request: Request) -> io::Result<Self> {
         Self::over(connection.into(), Wish::new(request))
     }
@@ -214,12 +214,13 @@ impl AgentSource {
         })
     }
 
-    /// Has each collection end after about so many bytes, for who has to decide something by them.
+    /// Makes each collection end after about so many bytes, for a caller that decides something
+    /// after each.
     pub fn collect_at_most(&mut self, bytes: usize) {
         self.most_collected = bytes;
     }
 
-    /// Collects from an agent that says `untrusted`, whatever it is asked, and hangs up.
+    /// Collects from an agent that sends `untrusted`, whatever it is asked, and hangs up.
     #[doc(hidden)]
     pub fn collect_from_untrusted(untrusted: &[u8]) {
         /// Bytes that a socket takes without a reader.
@@ -247,7 +248,7 @@ impl AgentSource {
             let mut batch = Batch::new(&mut types, &mut events, &mut data, &mut losses);
             source.collect(&mut batch);
         }
-        // Nothing is there that was not said.
+        // No more was collected than was sent.
         assert!(data.len() + events.len() <= untrusted.len());
     }
 
@@ -286,7 +287,7 @@ impl AgentSource {
         else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        // More is there, and nothing of it is brought: this would never end.
+        // The agent has more, and sends nothing of it: this would never end.
         if has_more && events.is_empty() {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -321,8 +322,8 @@ impl AgentSource {
         Ok(false)
     }
 
-    /// Gives the agent up. It is not known how much is missing until there is one again, so that it
-    /// is reported as one loss.
+    /// Gives the agent up. The number of events that are missing until there is one again is
+    /// unknown: they count as one loss.
     fn give_up(&mut self, batch: &mut Batch<'_>) {
         batch.lose(Loss {
             cause: LossCause::KernelRingFull,
@@ -334,16 +335,16 @@ impl AgentSource {
         self.link = Link::Down(Return::begin());
     }
 
-    /// Looks whether an agent is there again, without waiting for it. Returns the time up to which
-    /// nothing will come.
+    /// Takes one step of the search for an agent, without waiting for it. Returns the watermark.
     fn look_for_another(&mut self) -> MonotonicNs {
-        // What an agent brings is later than when it was asked, which is later than this.
+        // Taken before an agent is asked: its events are later. An agent that was asked at an
+        // earlier look may bring older ones, which `since` drops.
         let now = monotonic_now();
         if let Link::Down(back) = &mut self.link
             && let Some(agent) = back.step(&self.wish)
         {
             self.link = Link::Up(agent);
-            // The last state that was asked for may have come while it was being found.
+            // The stream may have asked for another state since this agent was asked.
             if let Some(control) = self.wish.control() {
                 self.tell(&control);
             }
@@ -360,10 +361,10 @@ impl AgentSource {
         }
     }
 
-    /// Ends the connection, which the next collection finds out.
+    /// Ends the connection. The next collection notices it.
     fn hang_up(&self) {
         if let Ok(agent) = self.agent() {
-            // It is closed by the other side already, or else by this.
+            // This fails only if the other side has closed it already.
             let _ = agent.shutdown(Shutdown::Both);
         }
     }
@@ -381,7 +382,7 @@ pub(super) fn send(to: &mut Until<'_>, ask: &Ask, proof: Option<&Proof>) -> io::
     }
 }
 
-/// Returns whether what was asked for is granted.
+/// Returns an error unless the answer grants what was asked.
 fn granted(answer: io::Result<Answer>) -> Result<(), AgentError> {
     match answer.map_err(AgentError::Silent)? {
         Answer::Done => Ok(()),
@@ -416,7 +417,7 @@ impl Source for AgentSource {
     fn count_unread(&mut self, until: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
         match self.link {
             Link::Up(_) if self.watermark < until => Unread::Unknown,
-            // Where there is no agent that was counted when it went.
+            // Without an agent, the loss was counted when it went.
             Link::Up(_) | Link::Down(_) => Unread::Nothing,
         }
     }

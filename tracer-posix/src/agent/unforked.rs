@@ -1,5 +1,6 @@
-//! A stretch of a thread in which this process makes no child by `fork()`: what is open in it is in
-//! no child. (A child of `vfork()` or `posix_spawn()` has it until its exec, which closes it.)
+//! A guard during which this process makes no child by `fork()`: no child has what a thread opens
+//! under the guard. (A child of `vfork()` or `posix_spawn()` has it until its exec, which closes
+//! it.)
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,18 +10,18 @@ use tracer_area::lock::{PiGuard, PiLock};
 
 use crate::logged::BlockedSignals;
 
-/// Held by a thread in such a stretch, and by one that forks. The value tells whether `fork()`
-/// takes it.
+/// Held by a thread with a guard, and by a thread that forks. The value tells whether the handlers
+/// by which `fork()` takes the lock are registered.
 static FORKS: PiLock<bool> = PiLock::new(false);
 
-/// Longest wait of a fork. Opening and sending take microseconds; but a process amid an exec may
-/// hold up a thread that opens its memory for as long as it likes, and then nothing is open yet.
+/// Longest wait of a fork. Opening and sending take microseconds. But a process amid an exec can
+/// hold up a thread that opens its memory for any time: the memory is not open then.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Tells whether the thread that forks has the lock.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 
-/// The stretch, until it is dropped. A handler of a signal, which might fork, does not run in it.
+/// The guard, until it is dropped. It blocks signals, since a handler might fork.
 #[derive(Debug)]
 pub struct Unforked {
     // Dropped in this order.
@@ -29,17 +30,18 @@ pub struct Unforked {
 }
 
 impl Unforked {
-    /// Begins it, once no thread forks.
+    /// Begins the guard, once no thread forks.
     pub fn begin() -> Self {
         let signals = BlockedSignals::new();
-        // In a child that was made without the handlers another thread may have it for ever.
+        // In a child that was forked without the handlers, a thread of the parent may hold the lock
+        // for ever.
         let mut lock = FORKS.lock_unless_left();
         if let Some(is_registered) = lock.as_deref_mut().filter(|registered| !**registered) {
             // SAFETY: functions of this library, which the C library forgets when it is unloaded.
             let failed = unsafe {
                 libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork))
             };
-            // Where memory is lacking the next one tries again.
+            // If memory is lacking, the next guard tries again.
             *is_registered = failed == 0;
         }
         Self {
@@ -58,7 +60,8 @@ extern "C" fn before_fork() {
 
 extern "C" fn after_fork() {
     if IS_HELD.swap(false, Relaxed) {
-        // SAFETY: this thread has taken it before, or in the child the thread that this was.
+        // SAFETY: this thread took the lock in `before_fork`; in the child, this thread is the copy
+        // of the one that did.
         drop(unsafe { FORKS.held() });
     }
 }

@@ -126,8 +126,8 @@ fn types_of(metadata: &Metadata<'_>) -> Types {
     let open =
         |moment| UserEvent::open_beside(&type_name(metadata, moment)).unwrap_or(UserEvent::UNNAMED);
     if metadata.is_span() {
-        // A reader that knows a later type knows the earlier ones: the order says that they belong
-        // together.
+        // `new` and `close` are opened first: a reader that knows `enter` or `exit` then knows
+        // these too, and sees that they belong together.
         let (new, close) = (open(Moment::New), open(Moment::Close));
         return Types {
             new,

@@ -11,10 +11,10 @@ use tracing::field::{Field, Visit};
 /// Space for what comes in front of the fields.
 const HEAD_BYTES: usize = 192;
 
-/// Spans that one is known to follow from: the first ones.
+/// Most spans that one span is recorded to follow from: the first ones.
 const MOST_FOLLOWED: usize = 4;
 
-/// Data of a span beside the subscriber's; only of those spans that have it.
+/// Data that the layer stores for a span, if there is any.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     /// Its fields, as they are written.
@@ -26,12 +26,12 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Returns space for fields that are to be held.
+    /// Returns a writer for fields that a span is to hold.
     pub fn writer() -> Writer {
         Writer::within(MOST_BYTES - HEAD_BYTES)
     }
 
-    /// Takes in the fields of a new span.
+    /// Makes the data of a new span with these fields.
     pub fn from_writer(fields: &Writer) -> Self {
         Self {
             fields: fields.as_str().into(),
@@ -39,7 +39,7 @@ impl Held {
         }
     }
 
-    /// Takes in what was recorded: a field that was there already has a new value.
+    /// Adds fields that were recorded: a field that was there already gets the new value.
     pub fn record(&mut self, fields: &Writer) {
         let mut all = Self::writer();
         all.replaced(&self.fields, fields.as_str());
@@ -54,14 +54,14 @@ impl Held {
         }
     }
 
-    /// Adds what it follows from.
+    /// Appends the spans that it follows from.
     pub fn push_follows(&self, data: &mut Writer) {
         for id in &self.follows {
             data.follows(*id);
         }
     }
 
-    /// Adds its fields.
+    /// Appends its fields.
     pub fn push_fields(&self, data: &mut Writer) {
         data.words(&self.fields);
         if self.is_unshown.load(Relaxed) {
@@ -69,7 +69,7 @@ impl Held {
         }
     }
 
-    /// Adds its fields where there are some that no event has shown.
+    /// Appends its fields if some were recorded that no event has shown.
     pub fn push_unshown(&self, data: &mut Writer) {
         if self.is_unshown.load(Relaxed) {
             self.push_fields(data);
@@ -77,7 +77,7 @@ impl Held {
     }
 }
 
-/// Writes each value that it is shown, by its type.
+/// Writes each value that `tracing` passes to it, by its type.
 pub(super) struct Visitor<'a> {
     writer: &'a mut Writer,
     /// Whether the value `message` is the text of an event.

@@ -6,28 +6,28 @@
 //! tracing_subscriber::registry().with(tracer_posix::layer()).init();
 //! ```
 //!
-//! A span gives four event types: `new NAME`, when it is made; `enter NAME` and `exit NAME`, of
-//! which a span of an asynchronous function has many, on any thread; and `close NAME`, when it is
-//! over. `NAME` is the span's target, which is the path of its module where nothing else was given,
-//! and its own name: `server::http::request`. An event gives one, which is called so as well, or by
-//! its target and line where it has no name of its own.
+//! A span has four event types: `new NAME`, when it is made; `enter NAME` and `exit NAME`, which a
+//! span of an asynchronous function emits many times, on any thread; and `close NAME`, when it is
+//! over. `NAME` is the span's target and its own name, as in `server::http::request`. The target is
+//! the path of the span's module, unless the program gives another. An event has one type, which is
+//! named in the same way, or by its target and line if it has no name of its own.
 //!
-//! The data is text that is read back exactly ([`fields`](tracer_engine::fields)):
-//! `level=INFO span=3 "it works" code=3`. What is made has its parent, what is entered that and the
-//! spans that it follows from too, and all but what is over have the fields; that has those that
-//! were recorded last, if no other event has shown them. That a span follows from another is an
-//! event of the type `follows_from`. The span of an event is the one that it is in; its id is the
-//! subscriber's, which gives it to another once the span is closed.
+//! The data is text that a reader gets back exactly ([`fields`](tracer_engine::fields)):
+//! `level=INFO span=3 "it works" code=3`. A `new` event has the span's parent, an `enter` event
+//! also the spans that it follows from. Both, and `exit` events, have the span's fields; a `close`
+//! event has them if some were recorded that no other event has shown. An event of the type
+//! `follows_from` says that a span follows from another. An event of the program has the span that
+//! it is in. The ids of spans are the subscriber's, which uses an id again once its span is closed.
 //!
-//! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a hash instead of its middle. These
-//! types are none of the `{TRACE_USER_EVENT_MAX}` that a process may open; there may be as many as
-//! its family has space for names, 32,766. When all are used up, events have the unnamed type, and
-//! their data begins with their name. A callsite takes its types with the first of its events that
-//! is traced. Data is recorded up to 1024 bytes; what was truncated says so.
+//! A name that is longer than `{TRACE_EVENT_NAME_MAX}` has a hash instead of a part of it. These
+//! types do not count among the `{TRACE_USER_EVENT_MAX}` that a process may open; a process and its
+//! family may have 32,766 names. When these are used up, events have the unnamed type, and their
+//! data begins with their name. A callsite takes its types when one of its events is traced for the
+//! first time. Data is recorded up to 1024 bytes; truncated data says so.
 //!
 //! While no stream traces the process, an event costs a load and a branch more than without the
-//! layer. A span keeps the text of its fields, if it has any, while it lives: a stream that begins
-//! later shows them.
+//! layer. A span keeps the text of its fields, if it has any, while it lives, so that a stream that
+//! begins later has them.
 
 mod callsites;
 mod held;
@@ -58,7 +58,7 @@ pub struct TraceLayer {
     callsites: &'static Callsites,
 }
 
-/// Returns a layer that makes spans and events user events of this process.
+/// Returns a layer that turns spans and events into user events of this process.
 #[must_use]
 pub fn layer() -> TraceLayer {
     TraceLayer {
@@ -71,7 +71,7 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn register_callsite(&self, _metadata: &'static Metadata<'static>) -> Interest {
-        // Whether the process is traced may change at any time, and is asked at each event.
+        // The process may be traced from any moment on: each event asks.
         Interest::always()
     }
 
@@ -128,7 +128,7 @@ where
     }
 
     fn on_close(&self, id: Id, context: Context<'_, S>) {
-        // To ask for its metadata costs more than all the rest of a span that is not traced.
+        // Looking up the metadata costs more than all the rest of a span that is not traced.
         if emitter::is_traced()
             && let Some(metadata) = context.metadata(&id)
         {
@@ -144,8 +144,8 @@ impl TraceLayer {
             .unwrap_or_else(|| self.callsites.define(metadata))
     }
 
-    /// Emits that a span was made, or is over, in a process that is traced. Not in line: its text
-    /// would take space on the stack of those that are not.
+    /// Emits that a span was made, or is over, in a traced process. Not inlined: its buffer would
+    /// take space on the stack of processes that are not traced.
     #[inline(never)]
     fn on_lifetime<S>(
         &self,
@@ -256,7 +256,7 @@ fn emit_follows(id: &Id, follows: &Id) {
     event.emit(data.as_bytes());
 }
 
-/// The event types of a callsite; those of an event are one.
+/// The event types of a callsite. All four are the same for a callsite of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Types {
     new: UserEvent,
@@ -276,7 +276,7 @@ impl Types {
     }
 }
 
-/// Holds the fields of a new span with it.
+/// Stores the fields of a new span in its extensions.
 #[inline(never)]
 fn hold_fields<S>(attributes: &Attributes<'_>, id: &Id, context: &Context<'_, S>)
 where
@@ -291,7 +291,7 @@ where
     }
 }
 
-/// Changes what a span has with it.
+/// Changes the data that the layer stores for a span. Makes it first if there is none.
 fn with_held<S>(context: &Context<'_, S>, id: &Id, change: impl FnOnce(&mut Held))
 where
     S: Subscriber + for<'a> LookupSpan<'a>,

@@ -10,7 +10,7 @@ use tracing::Metadata;
 pub(super) enum Moment {
     /// A span was made.
     New,
-    /// Entering a span; an event itself.
+    /// Entering a span. For an event of the program: the event itself.
     Enter,
     /// Leaving a span.
     Exit,
@@ -30,11 +30,11 @@ impl Moment {
     }
 }
 
-/// The longest of the prefixes: a name is shortened to one and the same for all of them, so that it
-/// shows what belongs together.
+/// Length of the longest prefix. A span's name is shortened alike for all prefixes, so that its
+/// types are seen to belong together.
 const MOST_PREFIX: usize = 6;
 
-/// Returns the name of a callsite's event type, as long as one may be.
+/// Returns the name of a callsite's event type, shortened to the length that a name may have.
 pub(super) fn type_name(metadata: &Metadata<'_>, moment: Moment) -> String {
     if metadata.is_span() {
         let most = TRACE_EVENT_NAME_MAX - MOST_PREFIX;
@@ -49,7 +49,7 @@ pub(super) fn type_name(metadata: &Metadata<'_>, moment: Moment) -> String {
     }
 }
 
-/// Returns its whole name.
+/// Returns the whole name of a callsite's event type.
 pub(super) fn full_name(metadata: &Metadata<'_>, moment: Moment) -> String {
     let (target, name) = (metadata.target(), metadata.name());
     if metadata.is_span() {
@@ -69,10 +69,10 @@ fn line_of(metadata: &Metadata<'_>) -> Option<u32> {
         .filter(|_| metadata.is_event() && metadata.name().starts_with("event "))
 }
 
-/// `TARGET::NAME`. Where that is too long, its target loses its end, or its name, to a hash of all
-/// of it: names that differ stay different.
+/// Returns `TARGET::NAME`. Where that is too long, a hash of all of it replaces the end of the
+/// target, or the target and the end of the name: names that differ stay different.
 fn shortened(target: &str, name: &str, most: usize) -> String {
-    /// A name of which so much is there says more than a target.
+    /// Fewest bytes of a target that are worth more than the end of a name.
     const LEAST_TARGET: usize = 1;
     let end = format!("::{name}");
     if target.len() + end.len() <= most {
@@ -85,7 +85,7 @@ fn shortened(target: &str, name: &str, most: usize) -> String {
     beginning(name, most - HASH_BYTES).to_owned() + &hash
 }
 
-/// `text` and `end`, where `text` loses its end to a hash if both are too long.
+/// Returns `text` and `end`. If both are too long, a hash replaces the end of `text`.
 fn shortened_before(text: &str, end: &str, most: usize) -> String {
     let whole = text.to_owned() + end;
     if whole.len() <= most {

@@ -1,7 +1,6 @@
-//! How a stream and its log are, in memory that recorder and controller share: a status must not
-//! wait for a flush, which may take as long as a disk does, nor for the recorder at all. What is
-//! reported once, that something was lost, is put there by the recorder and taken out by the
-//! controller.
+//! Status of a stream and its log, in memory that recorder and controller share. A status must not
+//! wait for a flush, which may take as long as a disk does, nor for the recorder at all. Losses are
+//! reported once: the recorder sets them, and the controller takes them out.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -40,7 +39,7 @@ struct Words {
     locks: Locks,
 }
 
-/// How a stream and its log are, as their controller sees it without asking.
+/// Status of a stream and its log, as the controller reads it without asking the recorder.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Activity {
@@ -56,19 +55,19 @@ unsafe impl Send for Activity {}
 unsafe impl Sync for Activity {}
 
 impl Activity {
-    /// Makes the activity of a recorder that is still to be made, of a suspended and empty stream.
-    /// A forked child shares it.
+    /// Makes the status of a suspended and empty stream, before there is a recorder. A forked child
+    /// shares it.
     pub(super) fn new() -> io::Result<Self> {
         Self::map(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
     }
 
-    /// As [`new`](Self::new), and the file by which another program shares it.
+    /// Makes it like [`new`](Self::new), with a file by which another program shares it.
     pub(super) fn in_file() -> io::Result<(Self, OwnedFd)> {
         let file = memory_file()?;
         Ok((Self::map_file(&file)?, file))
     }
 
-    /// Maps, in a program of its own that records, what it shares with its controller.
+    /// Maps the status that the recorder's program shares with its controller.
     pub(super) fn map_file(file: &OwnedFd) -> io::Result<Self> {
         Self::map(libc::MAP_SHARED, file.as_raw_fd())
     }
@@ -108,14 +107,14 @@ impl Activity {
         &self.words().said
     }
 
-    /// States, in the recorder, how the stream and its log are, outside of what takes long in a
-    /// flush, and what was lost since this was stated last.
+    /// Sets the status, in the recorder, and adds what was lost since the last report. Not called
+    /// within a flush, whose mark it would replace.
     pub(super) fn report(&self, status: LoggedStatus) {
         let bit = |is_so, bit| if is_so { bit } else { 0 };
         let lost = bit(status.is_overrun, OVERRUN) | bit(status.is_log_overrun, LOG_OVERRUN);
         self.words().lost.fetch_or(lost, Relaxed);
         let error = &self.words().flush_error;
-        // An earlier one was not asked for yet.
+        // An earlier error that the controller has not taken out yet stays.
         let _earlier = error.compare_exchange(0, status.flush_error, Relaxed, Relaxed);
         let bits = bit(status.is_running, RUNNING)
             | bit(status.is_full, FULL)
@@ -143,7 +142,7 @@ impl Activity {
         Asking(self)
     }
 
-    /// Returns, in the controller, the status while a flush that it asked for goes on, or `None`.
+    /// Returns, in the controller, the status while a flush that it asked for goes on; else `None`.
     #[doc(hidden)]
     pub fn status_of_flush(&self) -> Option<LoggedStatus> {
         (self.asking.load(Acquire) > 0).then(|| self.status())
@@ -174,7 +173,7 @@ impl Drop for Activity {
     }
 }
 
-/// Returns memory for a word, as a file that is never made shorter.
+/// Returns a file in memory with space for the words. Neither process makes it shorter.
 fn memory_file() -> io::Result<OwnedFd> {
     const BYTES: libc::off_t = 4096;
     let mut limit = libc::rlimit {
@@ -183,7 +182,7 @@ fn memory_file() -> io::Result<OwnedFd> {
     };
     // SAFETY: valid for writes.
     let is_known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) } == 0;
-    // Beyond it the kernel would send the program a signal.
+    // Beyond the limit, the kernel would send the program a signal.
     if !is_known || limit.rlim_cur < BYTES.unsigned_abs() {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }
@@ -194,7 +193,7 @@ fn memory_file() -> io::Result<OwnedFd> {
     };
     let mut raw = make(libc::MFD_NOEXEC_SEAL);
     if raw < 0 {
-        // Kernels before 6.3.
+        // Kernels before 6.3 do not know the flag.
         raw = make(0);
     }
     if raw < 0 {
@@ -209,7 +208,7 @@ fn memory_file() -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// A flush that goes on.
+/// Mark of a flush that goes on.
 pub(super) struct Flushing<'a>(&'a Activity);
 
 impl Drop for Flushing<'_> {
@@ -218,7 +217,7 @@ impl Drop for Flushing<'_> {
     }
 }
 
-/// A flush that a thread waits for.
+/// Mark of a flush that a thread of the controller waits for.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Asking<'a>(&'a Activity);

@@ -1,9 +1,9 @@
 //! The controller's end of the conversation with its recorder.
 //!
-//! Each request has one reply, in order. Two of them are not waited for: what the status is, and
-//! which event comes next. A reply to one of these that does not come at once stays outstanding: it
-//! is taken by the next call, or by a later one that waits for its own. No event is lost or shown
-//! twice that way, whatever is asked meanwhile.
+//! Each request has one reply, in order. Two requests do not wait for theirs: that for the status,
+//! and that for the next event. If the reply to one of these does not come at once, it stays
+//! outstanding: the next call takes it, or a later one that waits for a reply of its own. So no
+//! event is lost or shown twice, whatever is asked meanwhile.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -16,9 +16,9 @@ use super::lending::Lending;
 use super::protocol;
 use super::protocol::{MESSAGE_BYTES, Reply, Request};
 
-/// How long the reply to a request is waited for that has to be answered at once. What such a call
-/// waits for in all is less than a millisecond: the recorder is an ordinary process, which any
-/// thread that has the CPU may keep from answering.
+/// How long a call waits for a reply that should come at once: in all, such a call takes less than
+/// a millisecond. The recorder is an ordinary process, and any thread that has the CPU may keep it
+/// from answering.
 const AT_ONCE: Duration = Duration::from_micros(500);
 
 /// The recorder is gone: it was killed.
@@ -36,7 +36,7 @@ pub(super) struct Conversation {
     heard: u64,
     /// Requests that are not answered yet, the oldest first; each at most once.
     outstanding: VecDeque<Quick>,
-    /// The next event, if it came later than it was waited for.
+    /// The next event, if the reply came too late for the call that asked.
     event: Option<SentEvent>,
 }
 
@@ -59,7 +59,7 @@ impl Conversation {
         }
     }
 
-    /// Asks, and waits for the reply.
+    /// Sends a request, and waits for its reply.
     pub fn ask(&mut self, request: &Request) -> Result<Reply, RecorderGone> {
         self.send(request)?;
         while !self.outstanding.is_empty() {
@@ -68,8 +68,8 @@ impl Conversation {
         self.hear()
     }
 
-    /// Returns the oldest event that was not shown yet; `None` where there is none, or it is not
-    /// known yet.
+    /// Returns the oldest event that was not shown yet; `None` if there is none, or if the recorder
+    /// has not answered yet.
     pub fn next_event(&mut self) -> Result<Option<SentEvent>, RecorderGone> {
         self.hear_what_came()?;
         if self.event.is_none() {
@@ -78,8 +78,7 @@ impl Conversation {
         Ok(self.event.take())
     }
 
-    /// Has the recorder report in shared memory how things are now. It may do so later than this
-    /// returns.
+    /// Makes the recorder report the status in shared memory. It may do so after this returns.
     pub fn refresh_status(&mut self) -> Result<(), RecorderGone> {
         self.hear_what_came()?;
         self.ask_at_once(Quick::Status, &Request::Status)
@@ -90,7 +89,7 @@ impl Conversation {
         self.event = None;
     }
 
-    /// Asks, unless that was asked already, and hears the replies that come at once.
+    /// Sends a request, unless it is outstanding already, and takes the replies that come at once.
     fn ask_at_once(&mut self, what: Quick, request: &Request) -> Result<(), RecorderGone> {
         if self.outstanding.contains(&what) {
             // The first call that asked has waited for it.
@@ -110,7 +109,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Hears the replies that are there by now.
+    /// Takes the replies that are there by now.
     fn hear_what_came(&mut self) -> Result<(), RecorderGone> {
         while !self.outstanding.is_empty() && protocol::is_readable(self.open()?, Duration::ZERO) {
             self.hear_outstanding()?;
@@ -118,7 +117,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Hears the reply to the oldest request that is outstanding.
+    /// Takes the reply to the oldest outstanding request.
     fn hear_outstanding(&mut self) -> Result<(), RecorderGone> {
         let reply = self.hear()?;
         match (self.outstanding.pop_front(), reply) {
@@ -150,7 +149,7 @@ impl Conversation {
         postcard::from_bytes(bytes).map_err(|_nonsense| RecorderGone)
     }
 
-    /// Returns the end on this side: the program may have closed it.
+    /// Returns the socket; an error if the program has closed it.
     fn open(&self) -> Result<&OwnedFd, RecorderGone> {
         self.socket.get().map_err(|_closed| RecorderGone)
     }

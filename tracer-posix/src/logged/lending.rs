@@ -1,16 +1,17 @@
 //! The priority that a thread of the controller lends to the recorder while it waits for an answer.
 //!
-//! The recorder is an ordinary process. A real-time thread that waited for its answer by a message
-//! alone would wait for every thread between the two. So the recorder holds a lock all the time
-//! that lends priority (`FUTEX_LOCK_PI`), and a thread that waits for an answer waits for it. With
-//! each answer that is waited for so, the recorder takes the other one of two locks and lets go of
-//! the first. Replies are counted on both sides, and a thread says which one it waits for: so the
-//! recorder lets go once for it, and does not take the same lock again between that thread's look
-//! at the lock and its wait for it.
+//! The recorder is an ordinary process. If a real-time thread waited for its answer by a message
+//! alone, every thread with a priority between the two could delay it. So the recorder holds a lock
+//! that lends priority (`FUTEX_LOCK_PI`) all the time, and a thread that waits for an answer waits
+//! for that lock. There are two locks: with each answer that a thread waits for in this way, the
+//! recorder takes the other lock and releases the first. Both sides count replies, and a thread
+//! states the number of the reply that it waits for. So the recorder releases a lock once for that
+//! reply, and does not take the same lock again between the thread's look at the lock and its wait
+//! for it.
 //!
-//! Nothing depends on it but the priority: the answer is a message, and a thread that cannot lend
-//! waits for the message. The recorder never waits for a lock, and a controller that leaves one
-//! taken (a thread that ended in between) has lent for the last time.
+//! Only the priority depends on the locks: the answer is a message, and a thread that cannot lend
+//! waits for the message. The recorder never waits for a lock. If a thread of the controller ends
+//! while it has one, the recorder does without locks from then on.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -47,7 +48,7 @@ impl Locks {
     }
 }
 
-/// Returns the number of a reply, of which there were so many before; never 0.
+/// Returns the number of the reply after `before` others; never 0.
 fn number(before: u64) -> u32 {
     let number = before % u64::from(u32::MAX) + 1;
     u32::try_from(number).unwrap_or(1)
@@ -66,7 +67,7 @@ pub(super) struct Borrowing {
 }
 
 impl Borrowing {
-    /// Makes that of the calling thread, which holds no lock yet.
+    /// Makes the side of the calling thread, which holds no lock yet.
     pub(super) fn new(activity: Arc<Activity>) -> Self {
         Self {
             activity,
@@ -84,12 +85,13 @@ impl Borrowing {
         }
     }
 
-    /// Lets the controller's thread go on that waits for the answer that was sent just now. One
-    /// that has it already, and waits for the next, waits on.
+    /// Releases the thread of the controller that waits for the answer that was sent just now. A
+    /// thread that has that answer already, and waits for the next one, goes on waiting.
     pub(super) fn answered(&mut self) {
         let number = number(self.replies);
         self.replies += 1;
-        // Between the message and the look: either this sees the thread, or that sees the message.
+        // Between the message and the look: either the recorder sees that the thread waits, or the
+        // thread sees the message.
         fence(SeqCst);
         if self.locks().waited_for.load(SeqCst) != number {
             return;
@@ -101,7 +103,7 @@ impl Borrowing {
         if self.take(other) {
             self.held = Some(other);
         } else {
-            // To take the same one again could hold up a thread that has the answer.
+            // Taking the same lock again could hold up a thread that has the answer.
             self.is_over = true;
         }
         release(self.locks().at(held), self.tid);
@@ -128,14 +130,15 @@ impl Borrowing {
 #[derive(Debug)]
 pub(super) struct Lending {
     activity: Arc<Activity>,
-    /// The recorder's tid; `None` where it cannot be lent to.
+    /// The recorder's tid; `None` where no priority can be lent.
     recorder: Option<u32>,
 }
 
 impl Lending {
     /// Makes the lending to the recorder with this pid. (It has one thread.)
     pub(super) fn to(recorder: libc::pid_t, activity: Arc<Activity>) -> Self {
-        // In a namespace of its own it knows itself by another number than the kernel looks for.
+        // In a pid namespace of its own, the recorder puts another number into the lock than the
+        // kernel knows it by here.
         let is_known = recorder > 0 && has_children_in_its_namespace();
         Self {
             activity,
@@ -143,8 +146,8 @@ impl Lending {
         }
     }
 
-    /// Waits until there is an answer or the time is over, or returns at once where nothing can be
-    /// lent. There were `before` answers before it.
+    /// Waits until there is an answer or the time is over. Returns at once where nothing can be
+    /// lent. There were `before` answers before this one.
     ///
     /// # Errors
     ///
@@ -179,12 +182,13 @@ impl Lending {
     }
 }
 
-/// Waits for a lock, and gives it back. Returns whether to look again.
+/// Waits for a lock, and releases it. Returns whether to look again.
 fn wait_for(word: &AtomicU32, end: Option<Instant>) -> bool {
     let error = match end {
         None => futex(word, libc::FUTEX_LOCK_PI, None),
         Some(end) => match end.checked_duration_since(Instant::now()) {
-            // By the monotonic clock, which cannot be set: Linux before 5.14 cannot wait by it.
+            // This operation waits by the monotonic clock, which cannot be set. Linux before 5.14
+            // does not have it.
             Some(left) => futex(word, libc::FUTEX_LOCK_PI2, Some(left)),
             None => return false,
         },
@@ -202,13 +206,14 @@ fn wait_for(word: &AtomicU32, end: Option<Instant>) -> bool {
 
 fn release(word: &AtomicU32, tid: u32) {
     if word.compare_exchange(tid, FREE, AcqRel, Relaxed).is_err() {
-        // Threads wait in the kernel. Where it refuses, a process has written into the word, and
-        // lends no more.
+        // Threads wait in the kernel. If the kernel refuses, a process has written into the word:
+        // the lock lends no more.
         futex(word, libc::FUTEX_UNLOCK_PI, None);
     }
 }
 
-/// Returns the error number, or 0. The word is in memory that is shared, so no private flag.
+/// Calls `futex()`; returns the error number, or 0. The memory of the word is shared, so there is
+/// no private flag.
 fn futex(word: &AtomicU32, operation: libc::c_int, left: Option<Duration>) -> libc::c_int {
     let end = left.map(tracer_area::lock::monotonic_in);
     let end = end.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);

@@ -44,7 +44,7 @@ pub(super) struct Made {
 pub(super) fn make(job: Job) -> Result<Made, CreateError> {
     match by_program(&job) {
         Ok(made) => made,
-        // Nothing has happened.
+        // The attempt has had no effect.
         Err(_no_program) => by_fork(job),
     }
 }
@@ -60,13 +60,13 @@ impl Job {
     }
 }
 
-/// Has the program record. The outer error: it cannot be done so.
+/// Makes the recorder's program record. With the outer error, the program cannot do it here.
 fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
     if !program::is_there() {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let traces_itself = job.target == area::own_pid();
-    // Where the file of our own area is not available, only a fork has the area.
+    // If the file of this process's own area is not available, only a fork has the area.
     let area = traces_itself.then(area::own_file_anew).transpose()?;
     let (activity, shared) = Activity::in_file()?;
     let (ours, theirs) = protocol::pair()?;
@@ -91,14 +91,15 @@ fn by_program(job: &Job) -> io::Result<Result<Made, CreateError>> {
             recorder,
         })),
         Reply::Failed(error) => Ok(Err(CreateError::Refused(error))),
-        // It has other rights than we have, or says nonsense.
+        // The program is of another version, cannot have the rights of this process, or sends
+        // nonsense.
         Reply::Unfit | Reply::Done | Reply::Event(_) | Reply::EventType(_) | Reply::Name(_) => {
             Err(io::ErrorKind::PermissionDenied.into())
         }
     }
 }
 
-/// Has a fork of this process record.
+/// Makes a fork of this process record.
 fn by_fork(job: Job) -> Result<Made, CreateError> {
     let (ours, theirs) = protocol::pair().map_err(CreateError::Recorder)?;
     let ours = Guarded::new(ours).map_err(CreateError::Recorder)?;

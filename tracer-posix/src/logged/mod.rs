@@ -1,19 +1,18 @@
 //! An active stream with a log (option TRL).
 //!
-//! Streams with a log must be completed however their controller ends, by SIGKILL or exec too. So
-//! such a stream lives in a process of its own, the *recorder*: it collects, flushes, and completes
-//! the log when the controller asks for it or is no more. It is a small program inside this
-//! library, or a fork of the controller where that may start no program. It keeps nothing of the
+//! A log must be completed however its controller ends, even by SIGKILL or exec. So a stream with a
+//! log lives in a process of its own, the *recorder*: it collects, flushes, and completes the log
+//! when the controller asks for it or is no more. The recorder is a small program inside this
+//! library, or a fork of the controller if that may start no program. It keeps nothing of the
 //! controller open but the log, and it is no child of the controller: `wait()` never sees it.
 //!
 //! - `Recording`: the stream and its log, wherever they live.
 //! - `making`: making the recorder, by `program` or, by `process` alone, as a fork.
-//! - `order`, `rights`: what the program is given, and what a fork would have of its controller by
-//!   itself.
+//! - `order`, `rights`: what the controller gives the program. A fork has all of that already.
 //! - `record`, `serve`: what the recorder does.
 //! - `protocol`, `conversation`: what controller and recorder say to each other.
-//! - `activity`: how stream and log are, in shared memory, for those who cannot wait.
-//! - `lending`: the priority of those who wait.
+//! - `activity`: the status of stream and log in shared memory, for threads that cannot wait.
+//! - `lending`: the priority that a waiting thread lends to the recorder.
 //! - [`LoggedStream`]: the controller's side.
 
 mod activity;

@@ -18,19 +18,18 @@ pub(super) struct Order {
     pub target: i32,
     /// The controller of the stream.
     pub controller: i32,
-    /// Where the controller's end of the conversation is among its descriptors, and which socket
-    /// that is.
+    /// The controller's end of the conversation: its descriptor, and the inode of the socket.
     pub end: (RawFd, u64),
     /// The log's description of the stream.
     pub header: LogHeader,
 }
 
-/// Mark of the sources that this was built from: only a program that was built from the same ones
+/// Mark of the sources that this was built from: only a program that was built from equal sources
 /// can decode the messages.
 const SOURCES: &str = env!("TRACER_SOURCES");
 
-/// The first message to the program that records. Files come with it, in this order: the log, what
-/// is reported in shared memory, and those that are named here.
+/// The first message to the recorder's program. Files come with it, in this order: the log, the
+/// shared memory of the status, and those of `has_area` and `has_agent`.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Start {
     sources: String,
@@ -39,7 +38,7 @@ pub(super) struct Start {
     end: (RawFd, u64),
     attributes: SentAttributes,
     anchor: (u64, u64),
-    /// Rights of the recorder, before as after it was started.
+    /// Rights of the controller, which the recorder has to have.
     pub rights: Rights,
     /// Whether the controller's own area comes as a file.
     pub has_area: bool,
@@ -81,7 +80,7 @@ impl Start {
 
     /// Tells whether controller and program are of the same version.
     pub fn is_same_version(&self) -> bool {
-        // As it is in memory: the build script looks for it in the program's file.
+        // `black_box` keeps the text whole: the build script looks for it in the program's file.
         self.sources == std::hint::black_box(SOURCES)
     }
 
@@ -104,7 +103,7 @@ impl Start {
 
 impl SentAttributes {
     fn new(attributes: &Attributes) -> Self {
-        // Without a rest, so that none is forgotten.
+        // No `..` here: a new attribute cannot be forgotten.
         let Attributes {
             generation_version,
             name,

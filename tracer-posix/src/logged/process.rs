@@ -1,11 +1,11 @@
 //! Making a process that is no child of this one, without a signal or a zombie that the program
 //! could notice.
 //!
-//! A child that shares this process's memory, as `vfork()` makes one, and that sends no signal when
-//! it ends, makes the process, and ends: so that has no parent here. It is a program of its own
-//! ([`exec`](super::program)), or, where no program may be started, what `fork()` makes: only in
-//! `fork()` the C library makes its own state (the allocator's locks above all) fit for use in the
-//! new process.
+//! A child in between makes the new process and ends, so that the new process has no parent here.
+//! The child shares this process's memory, like a child of `vfork()`, and sends no signal when it
+//! ends. The new process is a program of its own ([`exec`](super::program)), or a fork where no
+//! program may be started. It has to be the C library's `fork()`: only that makes the library's own
+//! state (the allocator's locks above all) fit for use in the new process.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -15,8 +15,8 @@ use std::io;
 const STACK_BYTES: usize = 1 << 20;
 
 unsafe extern "C" {
-    /// `clone()` under the name that race detectors do not take: they would believe this very
-    /// process to be a forked child from then on, and not let it make threads.
+    /// `clone()` under a name that race detectors do not intercept: they would take this very
+    /// process for a forked child from then on, and not let it make threads.
     fn __clone(
         run: extern "C" fn(*mut c_void) -> c_int,
         stack: *mut c_void,
@@ -32,12 +32,12 @@ pub(super) type Beginning = extern "C" fn(*mut c_void) -> c_int;
 /// Argument of the child that forks.
 struct Task<'a> {
     run: &'a mut dyn FnMut(),
-    /// 0, or why there is no recorder.
+    /// 0, or the number of the error for which there is no recorder.
     error: c_int,
 }
 
-/// Runs `run` in a copy of this process, with all signals blocked. Its end is the end of that
-/// process.
+/// Runs `run` in a copy of this process, with all signals blocked. That process ends when `run`
+/// returns.
 ///
 /// # Errors
 ///
@@ -52,8 +52,8 @@ pub(super) fn spawn(run: &mut dyn FnMut()) -> io::Result<()> {
     }
 }
 
-/// Has a child that shares this process's memory run `begin`, with all signals blocked, while the
-/// calling thread waits for its end.
+/// Runs `begin` in a child that shares this process's memory, with all signals blocked. The calling
+/// thread waits for the end of the child.
 ///
 /// # Safety
 ///
@@ -79,8 +79,8 @@ pub(super) unsafe fn run_in_child(
     Ok(())
 }
 
-/// Makes a child that shares this process's memory and sends no signal when it ends; returns when
-/// it has ended or runs another program. Returns its pid, or -1.
+/// Makes a child that shares this process's memory and sends no signal when it ends. Returns the
+/// child's pid, or -1, once the child has ended or runs another program.
 ///
 /// # Safety
 ///
@@ -114,22 +114,22 @@ extern "C" fn fork_and_end(task: *mut c_void) -> c_int {
         }
         _ => {}
     }
-    // Not by the C library: what it does at the end of a process would be done to the one we share
-    // our memory with.
+    // Not by the C library: its work at the end of a process would change the memory that this
+    // child shares.
     end_process();
     0
 }
 
-/// Ends the process that shares its memory with this one, and nothing but it.
+/// Ends the calling process by a system call, without any work in memory that it may share.
 pub(super) fn end_process() {
     // SAFETY: takes no pointers, and does not return.
     unsafe { libc::syscall(libc::SYS_exit_group, 0) };
 }
 
-/// Takes notice of the end of a child, if it is one. The child that shares this process's memory
-/// is, though no `wait()` of the program sees it: it was made without a signal. The recorder is
-/// one, too, where orphans become this process's children: when this is the first process of a
-/// container.
+/// Waits for the end of a process, if it is a child of this one. The child that shares this
+/// process's memory is one, though no `wait()` of the program sees it: it was made without a
+/// signal. The recorder is one too where orphans become this process's children: when this is the
+/// first process of a container.
 pub(super) fn reap(child: libc::pid_t) {
     loop {
         // SAFETY: no status is asked for.

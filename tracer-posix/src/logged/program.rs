@@ -1,10 +1,10 @@
 //! Starting the program that records.
 //!
-//! It is a small program of its own inside the library (crate `tracer-recorder`), so that a log
-//! costs a large program neither a copy of its memory nor its `pthread_atfork()` handlers, and so
-//! that no file has to be there: the program is written into sealed memory and started from that.
-//! Where this is forbidden (seccomp, `vm.memfd_noexec`, a security module) or impossible, nothing
-//! has happened, and the recorder is a fork ([`process`]).
+//! The recorder is a small program inside the library (crate `tracer-recorder`). So a log costs a
+//! large program neither a copy of its memory nor its `pthread_atfork()` handlers, and no file has
+//! to be there: the library writes the recorder into sealed memory and starts it from that. Where
+//! this is forbidden (seccomp, `vm.memfd_noexec`, a security module) or impossible, the attempt has
+//! no effect, and the recorder is a fork ([`process`]).
 
 use std::ffi::{c_int, c_long, c_void};
 use std::io;
@@ -17,18 +17,19 @@ use super::rights::Rights;
 /// `cargo xtask`).
 const PROGRAM: &[u8] = include_bytes!(env!("TRACER_RECORDER_INCLUDED"));
 
-/// The number of its end of the conversation.
+/// Descriptor of the recorder's end of the conversation.
 pub(super) const SOCKET: RawFd = 3;
 
 /// Space for the stack of a child, which calls nothing but the kernel.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Mode of the file: only its user may run it. A file that may not be read makes a process that may
-/// not be looked into, from its first moment on.
+/// Mode of the file: only its user may run it. A process whose file may not be read cannot be
+/// looked into, from its first moment on.
 const RUN: libc::mode_t = 0o100;
 const READ_AND_RUN: libc::mode_t = 0o500;
 
-/// Says that a program may be run from the file (Linux 6.3); its absence once said the same.
+/// Allows running a program from the file (Linux 6.3). Kernels before that allow it without the
+/// flag.
 const MFD_EXEC: libc::c_uint = 0x10;
 
 /// Argument of the children.
@@ -38,7 +39,7 @@ struct Launch {
     rights: Rights,
     /// Where the second child's stack ends.
     second_stack: *mut c_void,
-    /// 0, or why the program was not started.
+    /// 0, or the number of the error for which the program was not started.
     error: c_int,
 }
 
@@ -47,11 +48,11 @@ pub(super) fn is_there() -> bool {
     !PROGRAM.is_empty()
 }
 
-/// Starts it, with one end of a conversation. It has no parent here.
+/// Starts the program, with one end of a conversation. It is no child of this process.
 ///
 /// # Errors
 ///
-/// It is not there, or may not be started.
+/// The program is not there, or may not be started.
 pub(super) fn start(socket: &OwnedFd, rights: Rights) -> io::Result<()> {
     if !is_there() {
         return Err(io::ErrorKind::Unsupported.into());
@@ -74,7 +75,8 @@ pub(super) fn start(socket: &OwnedFd, rights: Rights) -> io::Result<()> {
     }
 }
 
-/// Makes the second child in the first one, and ends, so that the second has no parent here.
+/// Makes the second child in the first one, and ends, so that the second is no child of this
+/// process.
 extern "C" fn make_and_end(launch: *mut c_void) -> c_int {
     // SAFETY: `start` gives a launch, and waits until we have ended.
     if let Some(launch) = unsafe { launch.cast::<Launch>().as_mut() } {
@@ -93,8 +95,8 @@ fn make(launch: &mut Launch) {
         launch.error = error();
         return;
     }
-    // Where it is no program by now it has ended, if only by a signal: seccomp may end a process
-    // that tries. SAFETY: no status is asked for.
+    // If the second child is no program by now, it has ended, if only by a signal: seccomp may end
+    // a process that tries. SAFETY: no status is asked for.
     let ended = unsafe {
         libc::syscall(
             libc::SYS_wait4,
@@ -111,9 +113,9 @@ fn make(launch: &mut Launch) {
 
 /// Runs the program, in the second child.
 extern "C" fn become_the_program(launch: *mut c_void) -> c_int {
-    // SAFETY: `start` gives a launch, and both threads that made us wait.
+    // SAFETY: `start` gives a launch. It waits, and so does the first child.
     if let Some(launch) = unsafe { launch.cast::<Launch>().as_mut() } {
-        // It returns only with an error.
+        // `exec` returns only with an error.
         if let Err(error) = exec(launch) {
             launch.error = error;
         }
@@ -122,9 +124,9 @@ extern "C" fn become_the_program(launch: *mut c_void) -> c_int {
     0
 }
 
-/// Runs the program instead of this child, whose descriptors are a copy: it keeps its end of the
-/// conversation, and nothing else of the controller. In the standard ones is the program's own
-/// file, which no process can write to.
+/// Runs the program instead of this child. The child has a copy of the controller's descriptors: it
+/// keeps its end of the conversation, and nothing else. The standard descriptors become the
+/// program's own file, which no process can write to.
 fn exec(launch: &Launch) -> Result<(), c_int> {
     if launch.socket == SOCKET {
         checked(call(
@@ -137,7 +139,7 @@ fn exec(launch: &Launch) -> Result<(), c_int> {
             [launch.socket.into(), SOCKET.into(), 0],
         ))?;
     }
-    // Kernels without it leave open what is not closed by exec; the program tries once more.
+    // Kernels without this call leave descriptors open that exec does not close.
     call(libc::SYS_close_range, [0, c_long::from(SOCKET) - 1, 0]);
     call(
         libc::SYS_close_range,
@@ -219,7 +221,7 @@ fn checked(result: c_long) -> Result<c_int, c_int> {
     }
 }
 
-/// Returns the error of the last call. (The thread whose memory this is waits.)
+/// Returns the error of the last call. (The thread that this `errno` belongs to waits.)
 fn error() -> c_int {
     // SAFETY: takes nothing and cannot fail.
     let errno = unsafe { libc::__errno_location() };

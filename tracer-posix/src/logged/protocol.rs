@@ -1,9 +1,8 @@
 //! Protocol between controller and recorder: one request, one reply, each a message of its own.
+//! Files go with the first message.
 //!
-//! Messages between a controller and its recorder, and the files that go with the first of them.
-//!
-//! By system calls, and not by the C library's functions of the same names: in those a thread may
-//! be cancelled.
+//! The functions here make the system calls themselves. In the C library's functions of the same
+//! names a thread may be cancelled.
 
 use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -32,7 +31,7 @@ pub(super) enum Request {
         call: Call,
     },
     Flush(Call),
-    /// Collects, and reports in shared memory how things are.
+    /// Collects, and reports the status in shared memory.
     Status,
     ShowNext,
     /// A name, and the identifier that it has in the target, where that is known.
@@ -47,9 +46,10 @@ pub(super) enum Request {
 /// A reply of the recorder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// Said first: the stream is made. The recorder's process.
+    /// The first reply, once the stream is made: the recorder's pid.
     Ready(i32),
-    /// Said first, by the program: it cannot have the rights that its controller has.
+    /// The first reply of a program that is of another version, or cannot have its controller's
+    /// rights.
     Unfit,
     Done,
     /// An error number.
@@ -60,7 +60,7 @@ pub(super) enum Reply {
 }
 
 impl Reply {
-    /// Returns the type that it names, if it answers that question.
+    /// Returns what a reply about an event type says; `None` for other replies.
     pub fn event_type(&self) -> Option<Option<u32>> {
         if let Self::EventType(id) = self {
             Some(*id)
@@ -69,7 +69,7 @@ impl Reply {
         }
     }
 
-    /// Returns the name, if it answers that question.
+    /// Returns what a reply about a name says; `None` for other replies.
     pub fn name(self) -> Option<Option<Vec<u8>>> {
         if let Self::Name(name) = self {
             Some(name)
@@ -110,7 +110,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Makes that of `caller`, on these terms.
+    /// Makes the call of `caller`, on these terms.
     pub fn new(caller: Origin, terms: CallTerms) -> Self {
         Self {
             caller: caller.into(),
@@ -288,7 +288,7 @@ pub(super) fn receive_with_files<'a>(
     }
 }
 
-/// Tells whether the other side has said something, or has closed its end, within a time.
+/// Tells whether the other side sends something, or closes its end, within a time.
 pub(super) fn is_readable(socket: &OwnedFd, time: Duration) -> bool {
     let mut polled = libc::pollfd {
         fd: socket.as_raw_fd(),

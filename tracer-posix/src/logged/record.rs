@@ -19,7 +19,7 @@ use super::serve::{Asker, Controller, send, serve, settle_down};
 use super::{Activity, LogRecording, program, protocol};
 
 /// The least that a stream's pool has under `POSIX_TRACE_FLUSH`: what a fast thread emits until the
-/// recorder comes by again.
+/// recorder collects again.
 const LEAST_POOL: usize = 2 << 20;
 
 /// Bytes allocated to make a recording: a message with the most data, and little else.
@@ -28,19 +28,21 @@ const BEGINNING_BYTES: usize = 1 << 20;
 /// A recording that is ready, its memory, and its entry in the count of streams.
 pub(super) type Begun = (LogRecording, Share, Counted);
 
-/// Runs the whole of the program that records (crate `tracer-recorder`): it was started with one
-/// end of a conversation, and is given there what to do.
+/// Runs the recorder's program (crate `tracer-recorder`). The program has one end of a
+/// conversation, and receives its order there.
 #[doc(hidden)]
 pub fn be_the_recorder() {
-    // SAFETY: it was given to this program, and no other value owns it; the next call fails where
-    // it is no descriptor.
+    // SAFETY: the controller gave it to this program, and no other value owns it; the next call
+    // fails if it is no open descriptor.
     let given = unsafe { OwnedFd::from_raw_fd(program::SOCKET) };
-    // The log is closed before it when this process ends: who learns of the end may open the log.
+    // The kernel closes descriptors in the order of their numbers. This copy comes after the log,
+    // which takes the number of the original: a controller that sees the conversation end may open
+    // the log.
     let Ok(conversation) = protocol::duplicate(given.as_fd()) else {
         return;
     };
     drop(given);
-    // What is allocated before there is a stream.
+    // Memory for what is allocated before there is a stream.
     let Ok(_beginning) = Share::take(BEGINNING_BYTES) else {
         return;
     };
@@ -53,7 +55,7 @@ pub fn be_the_recorder() {
     };
     drop(message);
     if !start.is_same_version() || !start.rights.take_on() {
-        // The controller forks instead; where it is gone the reply has no reader.
+        // The controller forks instead. If it is gone, the reply has no reader.
         let _ = send(&conversation, &Reply::Unfit);
         return;
     }
@@ -77,7 +79,8 @@ pub fn be_the_recorder() {
     record_for(&order, made, &conversation, Arc::new(activity));
 }
 
-/// Says whether the stream could be made; serves its controller until that ends, if so.
+/// Tells the controller whether the stream could be made. If so, serves the controller until it
+/// ends.
 pub(super) fn record_for(
     order: &Order,
     made: Result<Begun, CreateError>,
@@ -100,8 +103,8 @@ pub(super) fn record_for(
     }
 }
 
-/// Returns the stream and its log. The area of the controller comes as a file where this is not a
-/// fork of it.
+/// Makes the stream and its log. `area` is the file of the controller's area, unless this process
+/// is a fork of the controller.
 pub(super) fn record(
     order: &Order,
     area: Option<OwnedFd>,
@@ -126,8 +129,8 @@ pub(super) fn record(
         max_data: attributes.max_data_size(),
         lease: None,
     };
-    // The controller's own area is mapped here as well, whatever the kernel lets other processes
-    // see of it.
+    // The recorder maps the controller's own area in any case, whatever the kernel lets other
+    // processes see of it.
     let source = match area {
         Some(file) => DeferredSource::open_file(file, pid, request)?,
         None if pid == order.controller => DeferredSource::open_own(pid, request)?,

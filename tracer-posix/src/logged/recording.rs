@@ -14,7 +14,7 @@ use tracer_log::{FinalStatus, LogWriter, WriteError};
 use super::thread_names::ThreadNames;
 use super::{Activity, LoggedStatus};
 
-/// How often a stream under `POSIX_TRACE_FLUSH` is flushed at least, while it has events.
+/// Longest time between two flushes of a stream under `POSIX_TRACE_FLUSH` that has events.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A log that a stream is flushed to.
@@ -22,13 +22,13 @@ struct Log {
     writer: LogWriter,
     /// The number of the first error of a flush since it was asked for; 0 for none.
     first_error: i32,
-    /// The number of the first error of the flush at hand; 0 for none.
+    /// The number of the first error of the current flush; 0 for none.
     error: i32,
     now: fn() -> MonotonicNs,
-    /// The data of the event at hand.
+    /// The data of the current event.
     data: Vec<u8>,
     names: ThreadNames,
-    /// Where it is reported that a flush goes on, if anywhere.
+    /// Where it reports that a flush goes on, if anywhere.
     activity: Option<Arc<Activity>>,
 }
 
@@ -47,7 +47,7 @@ impl Log {
 }
 
 impl Log {
-    /// Passes what was copied on to the file.
+    /// Writes what was copied to the log's file.
     fn write(&mut self, core: &StreamCore) {
         let activity = self.activity.clone();
         let _flushing = activity.as_deref().map(Activity::flushing);
@@ -82,12 +82,13 @@ impl Flush for Log {
     }
 }
 
-/// A stream and its log: what the standard says of a stream with a log, but for who calls.
+/// A stream and its log: what the standard says of a stream with a log, whichever process makes the
+/// calls.
 pub struct LogRecording {
     stream: ActiveStream<Log>,
     policy: StreamFullPolicy,
     last_write: Instant,
-    /// Up to when a flush has still to write, which did not wait for an emission under way.
+    /// Up to when a flush still has to write, since it did not wait for an emission under way.
     owed: Option<MonotonicNs>,
 }
 
@@ -126,22 +127,22 @@ impl LogRecording {
         }
     }
 
-    /// Learns what a process is called, which may be gone when its events are flushed.
+    /// Reads the name of a process, which may be gone when its events are flushed.
     pub(super) fn register(&mut self, pid: i32) {
         self.stream.log().0.names.ask(pid, pid, Instant::now());
     }
 
-    /// Adds a source and gives it what the stream wants.
+    /// Adds a source and tells it what the stream wants.
     pub fn add_source(&mut self, source: Box<dyn Source>) {
         self.stream.add_source(source);
     }
 
-    /// Reports from now on in `activity` when it flushes.
+    /// Makes it report in `activity` from now on while it flushes.
     pub(super) fn set_activity(&mut self, activity: Arc<Activity>) {
         self.stream.log().0.activity = Some(activity);
     }
 
-    /// Reports how stream and log are, for those who ask without waiting.
+    /// Reports the status of stream and log in shared memory.
     pub(super) fn report(&mut self) {
         self.stream.note_what_is_unknown();
         let (log, core, _) = self.stream.log();
@@ -159,8 +160,8 @@ impl LogRecording {
         }
     }
 
-    /// Does the recorder's regular work: under `POSIX_TRACE_FLUSH` collects, and flushes before
-    /// there is no space. Returns whether anything had come, or was lost.
+    /// Does the recorder's regular work: under `POSIX_TRACE_FLUSH` it collects, and flushes before
+    /// the stream is full. Returns whether events have come, or were lost.
     pub fn tick(&mut self) -> bool {
         let has_written = self.write_what_is_owed();
         if self.policy != StreamFullPolicy::Flush {
@@ -186,8 +187,8 @@ impl LogRecording {
         has_written || come(&self.stream) != before
     }
 
-    /// Tells whether the stream records, or stopped itself: whether [`tick`](Self::tick) has
-    /// anything to do.
+    /// Tells whether [`tick`](Self::tick) has anything to do: a flush is not complete, or the
+    /// stream is flushed regularly and takes events.
     #[must_use]
     pub fn needs_ticks(&mut self) -> bool {
         let is_flushed = self.policy == StreamFullPolicy::Flush;
@@ -199,8 +200,8 @@ impl LogRecording {
         self.stream.set_terms(terms);
     }
 
-    /// Ends a flush that did not wait for an emission under way, once that is over. Returns whether
-    /// it has.
+    /// Completes a flush that did not wait for an emission under way, once that emission is over.
+    /// Returns whether it has.
     fn write_what_is_owed(&mut self) -> bool {
         let Some(until) = self.owed else { return false };
         if self.stream.sync() < until {
@@ -254,8 +255,8 @@ impl LogRecording {
     }
 
     /// Copies what the stream holds to the log, and the log to its file. For a real-time thread it
-    /// does not wait for an emission under way: what is newer than that is written once the
-    /// emission is over, and the status says until then that the flush goes on.
+    /// does not wait for an emission under way: newer events are written once the emission is over,
+    /// and until then the status says that the flush goes on.
     ///
     /// # Errors
     ///
@@ -274,16 +275,17 @@ impl LogRecording {
         }
     }
 
-    /// Returns the most bytes of memory that a call takes, with what the stream holds: twice what a
-    /// collection needs, since blocks of many sizes leave holes, and what the log has: two packets
-    /// of at most 1 MiB, an event's data, and the names of event types and threads.
+    /// Returns the most bytes of memory that a call takes, together with what the stream holds.
+    /// That is twice what a collection needs, since blocks of many sizes leave holes, and what the
+    /// log needs: two packets of at most 1 MiB, an event's data, and the names of event types and
+    /// threads.
     pub(super) fn memory_needed(&self) -> usize {
         const LOG: usize = 8 << 20;
         let collecting = self.stream.memory_needed().saturating_mul(2);
         collecting.saturating_add(LOG)
     }
 
-    /// Returns where it reports, if anywhere.
+    /// Returns the shared status that it reports in, if there is one.
     pub(super) fn activity(&mut self) -> Option<Arc<Activity>> {
         self.stream.log().0.activity.clone()
     }
@@ -293,12 +295,12 @@ impl LogRecording {
         self.stream.set_poor(true);
     }
 
-    /// Takes in whatever was generated up to now.
+    /// Collects all events up to now.
     pub(super) fn collect(&mut self) {
         self.stream.sync();
     }
 
-    /// Returns the oldest event that is not flushed yet and was not shown; it stays in the stream.
+    /// Returns the oldest event that was neither flushed nor shown yet; it stays in the stream.
     pub fn show_next(&mut self) -> Option<Event<'_>> {
         self.stream.sync();
         self.stream.show_next()
@@ -333,7 +335,7 @@ impl LogRecording {
     ///
     /// XSH `posix_trace_shutdown()`.
     pub fn complete(mut self, caller: Origin) -> Result<(), i32> {
-        // A stream that was suspended has nothing to wait for; one that runs is stopped here.
+        // A suspended stream has nothing to wait for; this stops a running one.
         self.stream.stop(caller);
         let is_all_counted = self.stream.end();
         self.stream.flush(caller);
@@ -377,7 +379,7 @@ mod tests {
     use tracer_engine::source::{Batch, Control, Loss, LossCause, Unread};
     use tracer_log::{LogHeader, LogOptions, LogReader};
 
-    /// Never has everything, and may know how much it has not brought.
+    /// A source that never has everything, and may know how many events it has not brought.
     struct Behind {
         unread: Option<u64>,
     }
@@ -420,7 +422,7 @@ mod tests {
         LogRecording::new(policy, 1 << 16, monotonic_now, log)
     }
 
-    /// Has an event, and a thread that is amid an emission since before it.
+    /// A source with an event, and with a thread whose emission began before that.
     #[derive(Clone, Default)]
     struct Amid {
         is_over: Arc<AtomicBool>,

@@ -1,10 +1,10 @@
-//! Rights of a process, and of others over it, which another program loses or gains when it is
-//! started.
+//! Rights of a process, and of other processes over it, which change when it starts another
+//! program.
 //!
-//! A program that is started has the users and groups of the one before, but for those of the file
-//! system; it loses the capabilities of a program that is not root's, and has all of them where the
-//! one before had given some up; and it may be looked into by its user again. The program that
-//! records has to have what its controller has, no more and no less.
+//! Exec keeps users and groups, except those of the file system. A program that is not root's loses
+//! its capabilities. A program of root gets all of them, even if the one before had given some up.
+//! And the user of a program may look into it again. The recorder has to have the rights of its
+//! controller, no more and no less.
 
 use std::ffi::{c_int, c_long, c_ulong};
 
@@ -23,7 +23,7 @@ pub(super) struct Rights {
     users: [u32; 3],
     groups: [u32; 3],
     pub capabilities: Capabilities,
-    /// Whether others of its user may look into it.
+    /// Whether other processes of its user may look into it.
     pub is_dumpable: bool,
 }
 
@@ -63,7 +63,7 @@ impl Rights {
         let effective_group = unsafe { libc::getegid() };
         // SAFETY: takes no pointers.
         let is_dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } == 1;
-        // An id that no user or group has changes nothing.
+        // Setting an id that no user or group has changes nothing, and returns the present one.
         Self {
             users: [real_user, effective_user, set_file_user(u32::MAX)],
             groups: [real_group, effective_group, set_file_group(u32::MAX)],
@@ -72,8 +72,7 @@ impl Rights {
         }
     }
 
-    /// Gives this process these rights, as far as it has more. Returns whether it has them all
-    /// then.
+    /// Reduces the rights of this process to these. Returns whether it has exactly these then.
     pub fn take_on(&self) -> bool {
         // SAFETY: takes no pointers.
         unsafe { libc::prctl(libc::PR_SET_DUMPABLE, c_ulong::from(self.is_dumpable)) };
@@ -81,7 +80,7 @@ impl Rights {
         let [_, _, file_user] = self.users;
         set_file_group(file_group);
         set_file_user(file_user);
-        // SAFETY: takes no pointers; what cannot be taken back is not missed.
+        // SAFETY: takes no pointers. Kernels on which it fails have no such capabilities.
         unsafe {
             libc::prctl(
                 libc::PR_CAP_AMBIENT,
@@ -111,7 +110,8 @@ impl Capabilities {
         }
     }
 
-    /// Gives them to the calling thread, if it may have them. Async-signal-safe.
+    /// Sets the capabilities of the calling thread to these, if it may have them.
+    /// Async-signal-safe.
     fn set(self) {
         #[expect(clippy::cast_possible_truncation, reason = "half after half")]
         let half = |set: u64, high: u32| (set >> (32 * high)) as u32;
@@ -123,7 +123,7 @@ impl Capabilities {
         call(libc::SYS_capset, &mut [words(0), words(1)]);
     }
 
-    /// Has the calling thread keep them over exec, as far as it may. Async-signal-safe.
+    /// Makes the calling thread keep them over exec, as far as it may. Async-signal-safe.
     pub fn keep_over_exec(self) {
         if self.permitted == 0 {
             return;
@@ -161,8 +161,7 @@ fn call(nr: c_long, words: &mut [Words; 2]) {
     unsafe { libc::syscall(nr, &raw mut header, words.as_mut_ptr()) };
 }
 
-/// Sets the user by which files are opened; returns the one before. (Not by the C library, which
-/// would do it in all threads.)
+/// Sets the user by which the calling thread opens files; returns the one before.
 fn set_file_user(user: u32) -> u32 {
     // SAFETY: takes no pointers.
     id_of(unsafe { libc::syscall(libc::SYS_setfsuid, user) })

@@ -16,27 +16,26 @@ use super::lending::Borrowing;
 use super::protocol::{Call, LoggedStatus, MESSAGE_BYTES, Reply, Request};
 use crate::wire::SentEvent;
 
-/// How often a running stream is looked at: a thread's ring has to hold what comes meanwhile.
+/// How often the recorder looks at a running stream: its chunks have to hold what comes meanwhile.
 const BUSY: Duration = Duration::from_millis(1);
-/// How often while nothing comes.
+/// How often the recorder looks while nothing comes.
 const QUIET: Duration = Duration::from_millis(8);
-/// How often it is made sure that the controller still has its end: a process that it made may have
-/// held that open when the controller has ended or runs another program.
+/// How often the recorder checks that the controller still has its end of the conversation: a child
+/// of the controller may hold that open after the controller has ended or runs another program.
 const CONTROLLER_LOOK: Duration = Duration::from_millis(250);
 
 /// The controller, as the recorder sees it.
 pub(super) struct Controller {
     pid: libc::pid_t,
-    /// Readable when it has ended.
+    /// Readable when the controller has ended.
     process: Option<OwnedFd>,
-    /// Where its end of the conversation is among its descriptors, and which socket that is.
+    /// The controller's end of the conversation: its descriptor, and the inode of the socket.
     end: (RawFd, u64),
     next_look: Instant,
 }
 
 impl Controller {
-    /// Returns the controller with this pid, whose end has a descriptor and is the socket with an
-    /// inode.
+    /// Returns the controller with this pid, and with this descriptor and inode of its end.
     pub(super) fn new(pid: libc::pid_t, end: (RawFd, u64)) -> Self {
         // SAFETY: takes no pointers.
         let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -50,8 +49,8 @@ impl Controller {
         }
     }
 
-    /// Tells whether it is still the program that made this recorder. Where that cannot be seen it
-    /// is believed to be.
+    /// Tells whether the controller still runs the program that made this recorder. If this cannot
+    /// be seen, it is assumed.
     fn is_there(&mut self) -> bool {
         if Instant::now() < self.next_look {
             return true;
@@ -60,7 +59,7 @@ impl Controller {
         let descriptors = format!("/proc/{}/fd", self.pid);
         match fs::metadata(format!("{descriptors}/{}", self.end.0)) {
             Ok(end) => end.ino() == self.end.1,
-            // There may be no `/proc`, or one that hides others.
+            // There may be no `/proc`, or one that hides other processes.
             Err(error) => {
                 error.kind() != io::ErrorKind::NotFound || fs::metadata(descriptors).is_err()
             }
@@ -73,11 +72,11 @@ impl Controller {
 enum Woken {
     Request(Request),
     Time,
-    /// The controller has ended, has closed its end, or says what no controller says.
+    /// The controller has ended, has closed its end, or has sent nonsense.
     End,
 }
 
-/// The controller as it is talked to.
+/// The conversation with the controller.
 pub(super) struct Asker<'a> {
     socket: &'a OwnedFd,
     controller: Controller,
@@ -95,7 +94,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Waits for a request for so long.
+    /// Waits for a request, for `time` at most.
     fn wait(&mut self, time: Duration) -> Woken {
         self.borrowing.hold();
         wait_for(self.socket, &self.controller, time, &mut self.message)
@@ -111,7 +110,7 @@ impl<'a> Asker<'a> {
 
 /// Serves until the controller shuts the stream down or is gone. Ends the log in either case.
 ///
-/// Where `memory` does not suffice and there is no more, the log is completed with what was
+/// If `memory` does not suffice and there is no more, the recorder completes the log with what was
 /// collected, and the controller gets `ENOMEM` from then on.
 pub(super) fn serve(mut recording: LogRecording, memory: &mut Share, mut asker: Asker<'_>) {
     let mut pause = BUSY;
@@ -174,7 +173,7 @@ fn complete_without_memory(mut recording: LogRecording) {
     }
 }
 
-/// Answers until the controller shuts the stream down or is gone; its log is complete.
+/// Answers, once the log is complete, until the controller shuts the stream down or is gone.
 fn answer_without_memory(mut woken: Woken, mut asker: Asker<'_>) {
     loop {
         let (reply, is_last) = match woken {
@@ -193,7 +192,7 @@ fn answer_without_memory(mut woken: Woken, mut asker: Asker<'_>) {
     }
 }
 
-/// Notes the terms of a call. Returns who makes it.
+/// Notes the terms of a call. Returns its caller.
 pub(super) fn begun(recording: &mut LogRecording, call: Call) -> Origin {
     recording.set_terms(call.terms());
     call.caller()
@@ -225,7 +224,7 @@ pub(super) fn answer(recording: &mut LogRecording, request: Request) -> Reply {
             let caller = begun(recording, call);
             return done(recording.flush(caller));
         }
-        // What follows each request is reported then.
+        // The caller of this reports the status after each request.
         Request::Status => recording.collect(),
         Request::ShowNext => {
             return Reply::Event(recording.show_next().map(|event| SentEvent::new(&event)));
@@ -269,7 +268,7 @@ fn wait_for(
     // SAFETY: two valid entries.
     unsafe { libc::poll(polled.as_mut_ptr(), 2, timeout) };
     let [conversation, end] = polled;
-    // What it still said before it ended is heard first.
+    // A request that the controller sent before it ended comes first.
     if conversation.revents != 0 {
         return match super::protocol::receive(socket, message) {
             Ok(bytes) => postcard::from_bytes(bytes).map_or(Woken::End, Woken::Request),
@@ -287,8 +286,8 @@ pub(super) fn send(socket: &OwnedFd, reply: &Reply) -> io::Result<()> {
     super::protocol::send(socket, &bytes)
 }
 
-/// Makes a new recorder a process of its own: no terminal, no files but `open`, no
-/// working directory that could not be unmounted, no real-time rights.
+/// Detaches a new recorder from its controller: it has no terminal, no files but `open`, no working
+/// directory that could not be unmounted, no real-time scheduling.
 pub(super) fn settle_down(open: &[RawFd]) {
     // SAFETY: takes no pointers.
     unsafe { libc::setsid() };
@@ -297,7 +296,8 @@ pub(super) fn settle_down(open: &[RawFd]) {
     // SAFETY: a string ended by a null.
     unsafe { libc::chdir(c"/".as_ptr()) };
     let priority: libc::c_int = 0;
-    // By the kernel itself: the function of musl only fails, since the rights would be a thread's.
+    // By a system call: the function of musl always fails, since the kernel's call concerns one
+    // thread.
     // SAFETY: the kernel's `struct sched_param` has the priority alone.
     unsafe {
         libc::syscall(
@@ -323,7 +323,7 @@ pub(super) fn settle_down(open: &[RawFd]) {
     let mut first = 3;
     for fd in open.into_iter().chain([u32::MAX]) {
         if first < fd {
-            // Kernels without it keep the controller's files open until its log is complete.
+            // Kernels without this call keep the controller's files open until its log is complete.
             // SAFETY: takes no pointers; these descriptors belong to the controller.
             unsafe { libc::syscall(libc::SYS_close_range, first, fd - 1, 0) };
         }

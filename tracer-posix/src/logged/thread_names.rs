@@ -1,4 +1,5 @@
-//! Names of the threads of recorded events: asked of the kernel when the events are flushed.
+//! Names of the threads of recorded events. The recorder asks the kernel for them when it flushes
+//! the events.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -7,17 +8,19 @@ use foldhash::HashMap;
 
 use tracer_engine::event::EventHeader;
 
-/// How long a name is taken for the same: a thread may rename itself.
+/// How long a name is used without asking again: a thread may rename itself.
 const LASTS: Duration = Duration::from_secs(1);
 
-/// Threads whose names are held. Beyond that all are forgotten.
+/// Most threads whose names are held. Beyond that, all are forgotten.
 const MOST_THREADS: usize = 16_384;
 
-/// The names of threads. One that has ended before it was asked for has the name of its process.
+/// The names of threads. A thread that ended before the kernel was asked has the name of its
+/// process.
 #[derive(Debug, Default)]
 pub(super) struct ThreadNames {
     names: HashMap<(i32, i32), Name>,
-    /// The thread asked for last, in which flush; `last_name` is the answer: events come in runs.
+    /// The thread that was looked up last, and the begin of that flush; `last_name` is its name.
+    /// Consecutive events mostly are of one thread.
     last: Option<(i32, i32, Instant)>,
     last_name: Vec<u8>,
 }
@@ -62,8 +65,8 @@ impl ThreadNames {
         name.is_none_or(|name| name.bytes.is_empty())
     }
 
-    /// Asks for a name, unless that was done a short time ago. Of a thread that has ended the old
-    /// one remains.
+    /// Asks the kernel for a name, unless that was done a short time ago. A thread that has ended
+    /// keeps its last name.
     pub fn ask(&mut self, pid: i32, tid: i32, now: Instant) {
         let known = self.names.get(&(pid, tid));
         if known.is_some_and(|name| now.duration_since(name.asked) < LASTS) {
@@ -79,7 +82,7 @@ impl ThreadNames {
         });
         name.asked = now;
         if let Ok(mut bytes) = bytes {
-            // The kernel ends it with a line's end.
+            // The kernel appends a newline.
             bytes.truncate(bytes.len().saturating_sub(1));
             name.bytes = bytes;
         }

@@ -25,15 +25,16 @@ pub struct Stream {
     pub(super) stream: ActiveStream,
     attributes: Attributes,
     pub(super) clock: RealtimeClock,
-    /// The bell that wakes a reader that waits for signals as well, once there was one.
+    /// The bell that wakes a reader that waits for signals as well. Made when such a reader first
+    /// sleeps.
     pub(super) bell: Option<Arc<Bell>>,
     /// The descriptor that can be read when there is an event, where the program asked for it.
     pub(super) readiness: Option<Readiness>,
-    /// How the events come that its reader is given.
+    /// Times of the last events that the reader was given.
     pub(super) flow: Flow,
     /// Names of types, for events that outlive the next call.
     pub(super) names: KnownNames,
-    /// The process that is traced, where its end is the end of its events.
+    /// The process that is traced, if no event can come after its end.
     pub(super) target: Option<Target>,
     _counted: Counted,
 }
@@ -79,7 +80,8 @@ impl Stream {
         Self::create_on_heap(pid, attributes).map(|stream| *stream)
     }
 
-    /// As [`create`](Self::create): it is large, and a thread may have little stack.
+    /// Makes a stream like [`create`](Self::create), on the heap: it is large, and a thread may
+    /// have little stack.
     #[doc(hidden)]
     pub fn create_on_heap(pid: i32, attributes: &Attributes) -> Result<Box<Self>, CreateError> {
         let sources = Self::sources(pid, attributes)?;
@@ -187,7 +189,7 @@ impl Stream {
         self.set_filter_for(set, how, caller(0));
     }
 
-    /// Returns the status now; that events were lost is reported once.
+    /// Returns the status now. It reports once that events were lost.
     #[doc(alias = "posix_trace_get_status")]
     pub fn status(&mut self) -> Status {
         self.stream.status()
@@ -253,7 +255,7 @@ impl Stream {
         self.next_held()
     }
 
-    /// Returns the most bytes of memory that it takes to collect all that there is.
+    /// Returns the most bytes of memory that collecting all events takes.
     #[doc(hidden)]
     pub fn memory_needed(&self) -> usize {
         self.stream.memory_needed()
@@ -286,14 +288,14 @@ impl Stream {
         self.ring();
     }
 
-    /// Begins a call that waits for emissions under way. (Those of this process begin anew in any
-    /// case: this is their reader.)
+    /// Begins a call that waits for emissions under way. (Emissions of this process are restarted
+    /// in any case, since this process reads them.)
     fn begin_call(&mut self) {
         self.stream.set_terms(tracer_area::call_terms(false));
     }
 
-    /// Says that a reader is about to sleep, who has to collect once more. What wakes it; `None`
-    /// where it has to look again and again.
+    /// Announces that the reader is about to sleep; it has to collect once more before that.
+    /// Returns the bell that wakes it; `None` where it has to look again and again.
     #[doc(hidden)]
     pub fn announce_sleep(&mut self) -> Option<&Arc<Bell>> {
         if self.bell.is_none() {
@@ -303,14 +305,14 @@ impl Stream {
         self.bell.as_ref().filter(|_| self.stream.announce_sleep())
     }
 
-    /// Returns the bell that wakes a reader, once there was one that slept.
+    /// Returns the bell that wakes the reader, if the reader has slept before.
     #[doc(hidden)]
     pub fn bell(&self) -> Option<&Arc<Bell>> {
         self.bell.as_ref()
     }
 
-    /// Rings the bell: the stream may have an event of its own, for which a thread that sleeps has
-    /// to look.
+    /// Rings the bell: the stream may have an event of its own, which a sleeping reader has to
+    /// collect.
     pub(super) fn ring(&self) {
         if let Some(bell) = &self.bell {
             bell.ring();
@@ -318,7 +320,7 @@ impl Stream {
     }
 }
 
-/// The process that a stream traces, where its end is the end of its events: another one,
+/// Process that a stream traces, if no event can come after its end: another process than this one,
 /// whose children are not traced.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -327,8 +329,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Returns the process `pid`; `None` where events may come though it has ended, or its end
-    /// cannot be found out.
+    /// Returns the process `pid`; `None` where events may come after its end, or where its end
+    /// cannot be noticed.
     pub fn open(pid: i32, attributes: &Attributes) -> Option<Self> {
         if pid == own_pid() || attributes.inheritance() == Inheritance::Inherited {
             return None;

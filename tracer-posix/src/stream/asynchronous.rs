@@ -12,7 +12,7 @@ use super::active::Target;
 use super::{PollableStream, Stream};
 use crate::logged::BlockedSignals;
 
-/// A thread that does not need more; a waker is the executor's.
+/// Stack of the thread that wakes tasks: it needs little, but the executor's waker runs on it.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The events of a stream, as a stream of the crate `futures`. It ends where
@@ -74,8 +74,8 @@ struct Shared {
     changed: Condvar,
     /// The descriptor that the stream's events make readable.
     events: Arc<OwnedFd>,
-    /// The descriptor that the end of its process makes readable, where that is the end of its
-    /// events.
+    /// The descriptor that the end of the traced process makes readable, where no event comes after
+    /// that.
     target: Option<Arc<OwnedFd>>,
     /// Readable when the thread has to end.
     end: OwnedFd,
@@ -87,12 +87,12 @@ enum State {
     Idle,
     /// A task waits.
     Waiting(Waker),
-    /// The stream is not there any more.
+    /// The stream was dropped.
     Over,
 }
 
 impl Stream {
-    /// Makes the stream one whose events asynchronous functions wait for.
+    /// Turns the stream into one whose events asynchronous functions wait for.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl AsyncStream {
             end: unsafe { OwnedFd::from_raw_fd(end) },
         });
         let waking = Arc::clone(&shared);
-        // The program's handlers run in threads of its own.
+        // Signal handlers of the program run in the program's own threads.
         let blocked = BlockedSignals::new();
         let started = std::thread::Builder::new()
             .name("posix-trace".to_owned())
@@ -128,7 +128,7 @@ impl AsyncStream {
         started.map(|_detached| Self { stream, shared })
     }
 
-    /// Returns the stream, to be started, stopped, and asked.
+    /// Returns the stream, for calls such as starting and stopping it.
     pub fn get_mut(&mut self) -> &mut Stream {
         &mut self.stream
     }
@@ -145,7 +145,7 @@ impl futures_core::Stream for AsyncStream {
         if this.stream.is_over() {
             return Poll::Ready(None);
         }
-        // The descriptor can be read as soon as there is an event, since `try_next_owned()`.
+        // `try_next_owned()` found no event, so the next one makes the descriptor readable.
         this.shared.wait_for(task.waker().clone());
         Poll::Pending
     }
@@ -166,7 +166,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a task wait from now on.
+    /// Makes the thread wake a task once the stream has an event.
     fn wait_for(&self, waker: Waker) {
         *self.state() = State::Waiting(waker);
         self.changed.notify_all();
@@ -188,7 +188,7 @@ impl Shared {
             drop(state);
             self.sleep();
             let mut state = self.state();
-            // The one that waits now: another one than at first, perhaps.
+            // Wakes the task that waits now, which need not be the one from before.
             if let State::Waiting(waker) = &*state {
                 let waker = waker.clone();
                 *state = State::Idle;
@@ -205,7 +205,7 @@ impl Shared {
             events: libc::POLLIN,
             revents: 0,
         };
-        // What is negative is ignored.
+        // `poll()` ignores negative descriptors.
         let target = self.target.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut polled = [self.events.as_raw_fd(), self.end.as_raw_fd(), target].map(polled);
         // SAFETY: three valid entries.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Stream;
 
-/// How often a stream is looked at whose emitters cannot all wake its reader.
+/// How often the reader looks at a stream whose emitters cannot all wake it.
 const LOOK_EVERY_NS: libc::c_long = 1_000_000;
 
 /// The descriptor that becomes readable.
@@ -15,12 +15,13 @@ const LOOK_EVERY_NS: libc::c_long = 1_000_000;
 pub(super) enum Readiness {
     /// A copy of the bell's descriptor.
     Bell(Arc<OwnedFd>),
-    /// A timer: what the agent brings wakes no reader.
+    /// A timer: events from the agent wake no reader.
     Timer(Arc<OwnedFd>),
 }
 
 impl Stream {
-    /// Makes the stream one that can be waited for by its descriptor, beside sockets and timers.
+    /// Turns the stream into one with a descriptor, for a program that polls it together with
+    /// sockets and timers.
     ///
     /// # Errors
     ///
@@ -29,7 +30,7 @@ impl Stream {
         let readiness = self.make_readiness()?;
         let (Readiness::Bell(file) | Readiness::Timer(file)) = readiness.clone();
         self.readiness = Some(readiness);
-        // What is there already is there.
+        // Events may be there already.
         self.ring();
         Ok(PollableStream { stream: self, file })
     }
@@ -47,7 +48,7 @@ impl Stream {
         Ok(Readiness::Bell(Arc::new(copy)))
     }
 
-    /// Has the next event make the descriptor readable, where none is there.
+    /// Resets the descriptor, if no event is there: the next event makes it readable.
     pub(super) fn wait_for_next(&mut self) {
         match &self.readiness {
             Some(Readiness::Bell(_)) => {
@@ -59,7 +60,7 @@ impl Stream {
             Some(Readiness::Timer(timer)) => expire(timer),
             None => return,
         }
-        // What comes from here on rings; what came before is looked at.
+        // Events from here on ring the bell; this collects those before.
         self.stream.announce_sleep();
         self.stream.fetch();
         if self.stream.held() > 0 {
@@ -68,15 +69,16 @@ impl Stream {
     }
 }
 
-/// A stream with a descriptor that can be read when there is an event, or something else to look
-/// at: a stream that was started or stopped.
+/// A stream with a descriptor that can be read when there is an event, or when the stream was
+/// started or stopped.
 ///
-/// Once it can be read, call [`try_next`](Stream::try_next) until it returns `None`: from then on
-/// the descriptor cannot be read until there is more. Nothing has to be read from it.
+/// Once the descriptor can be read, call [`try_next`](Stream::try_next) until it returns `None`:
+/// from then on the descriptor cannot be read until there is more. The program need not read
+/// anything from the descriptor.
 ///
-/// A stream of events of programs costs a thread, which sleeps. One that has the kernel's events,
-/// or whose process has not loaded the library yet, is looked at every millisecond. The end of the
-/// process that is traced makes nothing readable.
+/// A stream with events of programs alone has a thread, which sleeps. If the stream has the
+/// kernel's events, or if the process has not loaded the library yet, the descriptor is a timer of
+/// one millisecond instead. The end of the traced process does not make it readable.
 ///
 /// ```
 /// use std::os::fd::{AsFd, AsRawFd};
@@ -169,7 +171,7 @@ fn timer() -> io::Result<OwnedFd> {
     Ok(timer)
 }
 
-/// Empties the timer: it cannot be read until it expires again.
+/// Empties the timer, which cannot be read until it expires again.
 fn expire(timer: &OwnedFd) {
     let mut count = [0_u8; 8];
     // SAFETY: there is space for so many bytes; it does not wait.

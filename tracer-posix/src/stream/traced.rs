@@ -37,7 +37,8 @@ impl<'a> Traced<'a> {
         }
     }
 
-    /// Returns the name of its type as text; its identifier, as in `#300`, where it has none.
+    /// Returns the name of the event's type as text. A type without a name gives its identifier, as
+    /// in `#300`.
     #[must_use]
     pub fn name(&self) -> Cow<'a, str> {
         match self.name_bytes() {
@@ -46,7 +47,7 @@ impl<'a> Traced<'a> {
         }
     }
 
-    /// Returns the name of its type, if it has one: any bytes.
+    /// Returns the name of the event's type, if it has one. It may be any bytes.
     #[must_use]
     pub fn name_bytes(&self) -> Option<&'a [u8]> {
         self.types.name(self.event.header.event_type)
@@ -64,7 +65,7 @@ impl<'a> Traced<'a> {
         self.types
     }
 
-    /// Copies the event, to be held for longer.
+    /// Copies the event into memory of its own.
     #[must_use]
     pub fn to_owned(&self) -> OwnedEvent {
         let name = EventName::from_types(self.types, self.event.header.event_type);

@@ -7,18 +7,18 @@ use tracer_engine::event::OwnedEvent;
 use super::Stream;
 use super::traced::Traced;
 
-/// How often a stream is looked at whose events come from elsewhere too: a trace point wakes its
-/// reader, and the agent does not.
+/// How often the reader looks at a stream that has events from the agent too: trace points wake the
+/// reader, the agent does not.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// How often it is made sure that the process that is traced has not ended, which wakes no reader.
+/// How often the reader checks whether the traced process has ended, which does not wake it.
 const TARGET_LOOK: Duration = Duration::from_millis(100);
 
 impl Stream {
-    /// The oldest event; waits for one.
+    /// Returns the oldest event; waits for one.
     ///
-    /// `None` when none can come any more: the stream is stopped and empty; or the process that it
-    /// traces has ended, and its children are not traced.
+    /// Returns `None` when no event can come any more: the stream is stopped and empty; or the
+    /// process that it traces has ended, and its children are not traced.
     ///
     /// ```
     /// use tracer_posix::{Attributes, Stream, UserEvent};
@@ -47,14 +47,14 @@ impl Stream {
     }
 
     /// Returns the oldest event; waits for one, but not longer than `timeout`. Like
-    /// [`next`](Self::next) it does not wait for what cannot come.
+    /// [`next`](Self::next), it does not wait when no event can come any more.
     #[doc(alias = "posix_trace_timedgetnext_event")]
     pub fn next_within(&mut self, timeout: Duration) -> Option<Traced<'_>> {
         self.wait(Some(timeout));
         self.try_next()
     }
 
-    /// Returns all events, each waited for as by [`next`](Self::next).
+    /// Returns an iterator over the events, which waits for each as [`next`](Self::next) does.
     ///
     /// ```
     /// use tracer_posix::{Attributes, Stream, UserEvent};
@@ -77,9 +77,9 @@ impl Stream {
         TryEvents { stream: self }
     }
 
-    /// As [`try_next`](Self::try_next), for who holds the event for longer.
+    /// Returns the oldest event, if one is there, with memory of its own.
     pub fn try_next_owned(&mut self) -> Option<OwnedEvent> {
-        // The name is looked up in names that are known: it costs no memory of its own.
+        // Known names are shared: a name takes no memory of its own.
         let Self { names, .. } = self;
         let mut names = std::mem::take(names);
         let owned = self.try_next().map(|traced| {
@@ -90,7 +90,7 @@ impl Stream {
         owned
     }
 
-    /// Waits until an event is held, or none can come any more, or for so long.
+    /// Waits until an event is held, no event can come any more, or `timeout` has passed.
     fn wait(&mut self, timeout: Option<Duration>) {
         let since = Instant::now();
         while self.stream.held() == 0 {
@@ -108,15 +108,16 @@ impl Stream {
             }
             let most = match self.target {
                 Some(_) => TARGET_LOOK,
-                // The kernel counts no further.
+                // This is 12 days: the loop sleeps again after them.
                 None => Duration::from_secs(1 << 20),
             };
             self.stream.sleep(left.min(most), LOOK_EVERY);
         }
     }
 
-    /// Returns for how long the reader sleeps before it looks again, while events come: so no
-    /// thread that emits has to wake it. A real-time thread is woken.
+    /// Returns for how long the reader sleeps before it looks again, while events come: no thread
+    /// that emits has to wake it then. Returns `None` if emitters wake the reader: no event came
+    /// lately, or the reader is a real-time thread.
     #[doc(hidden)]
     pub fn nap(&self) -> Option<Duration> {
         self.flow
@@ -134,14 +135,14 @@ impl Stream {
             .as_ref()
             .is_some_and(|target| target.has_ended());
         if has_ended {
-            // What it has emitted until then is there, or comes now.
+            // Collects what the process emitted before its end.
             self.stream.settle();
         }
         has_ended && self.stream.held() == 0
     }
 }
 
-/// The events of a stream, each waited for.
+/// Iterator over the events of a stream, which waits for each.
 #[derive(Debug)]
 pub struct Events<'s> {
     stream: &'s mut Stream,
@@ -156,7 +157,7 @@ impl Iterator for Events<'_> {
     }
 }
 
-/// The events of a stream that are there.
+/// Iterator over the events of a stream that are there.
 #[derive(Debug)]
 pub struct TryEvents<'s> {
     stream: &'s mut Stream,

@@ -1,11 +1,11 @@
-//! Small programs that are assembled here, to ask something of the kernel.
+//! Assembler for small eBPF programs, by which this process asks the kernel something.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
 use super::call::{self, PROGRAM_LOAD, ProgramAttributes, bpf};
 
-/// Calls a helper, or a function of the kernel's.
+/// Calls a helper, or a function of the kernel.
 pub const CALL: u8 = 0x85;
 /// Sets a register.
 pub const SET: u8 = 0xb7;
@@ -15,7 +15,7 @@ pub const READ: u8 = 0x79;
 pub const READ_HALF: u8 = 0x61;
 /// Loads a constant of 64 bits; its upper half is in the instruction that follows.
 pub const LOAD: u8 = 0x18;
-/// Jumps; by 0 it does nothing.
+/// Jumps. A jump by 0 does nothing.
 pub const JUMP: u8 = 0x05;
 /// Ends the program.
 pub const EXIT: u8 = 0x95;
@@ -27,18 +27,18 @@ pub const ADD: u8 = 0x07;
 pub const ADD_REGISTER: u8 = 0x0f;
 /// Shifts a register to the left.
 pub const SHIFT: u8 = 0x67;
-/// Leaves the bits of a constant in a register.
+/// Clears the bits of a register that a constant does not have.
 pub const AND: u8 = 0x57;
-/// Jumps where a register has a value.
+/// Jumps if a register has the value of a constant.
 pub const JUMP_IF: u8 = 0x15;
 /// Stores 64 bits of a register at an address.
 pub const WRITE: u8 = 0x7b;
-/// Jumps unless two registers are the same.
+/// Jumps unless two registers are equal.
 const JUMP_IF_OTHER: u8 = 0x5d;
-/// Jumps unless a register has a value.
+/// Jumps unless a register has the value of a constant.
 const JUMP_IF_NOT: u8 = 0x55;
 
-/// Registers with a use that the kernel gives them.
+/// Registers to which the kernel gives a use.
 pub mod register {
     pub const RESULT: u8 = 0;
     pub const FIRST: u8 = 1;
@@ -81,7 +81,7 @@ impl Instruction {
     }
 }
 
-/// Instructions, some of which leave the program: its result is 0 then.
+/// Instructions of a program. Some of them may leave the program early: its result is then 0.
 #[derive(Default)]
 pub struct Assembly {
     instructions: Vec<Instruction>,
@@ -90,7 +90,7 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Place on the stack where [`read_word`](Self::read_word) puts what it has read.
+    /// Offset from the frame pointer of the word to which [`read_word`](Self::read_word) reads.
     pub const WORD: i16 = -8;
 
     pub fn put(&mut self, code: u8, target: u8, source: u8, immediate: i32) {
@@ -107,58 +107,60 @@ impl Assembly {
         self.put(CALL, 0, 0, helper);
     }
 
-    /// Loads a constant of 64 bits, or what `kind` makes of it.
+    /// Loads a constant of 64 bits. With a `kind` other than 0, the constant identifies something,
+    /// such as a map, and its address is loaded.
     pub fn load(&mut self, target: u8, kind: u8, low: u32, high: u32) {
         self.put(LOAD, target, kind, low.cast_signed());
         self.put(0, 0, 0, high.cast_signed());
     }
 
-    /// Leaves unless two registers are the same.
+    /// Leaves the program unless two registers are equal.
     pub fn leave_unless_same(&mut self, one: u8, other: u8) {
         self.leave_where(JUMP_IF_OTHER, one, other, 0);
     }
 
-    /// Leaves unless a register has a value.
+    /// Leaves the program unless a register has this value.
     pub fn leave_unless(&mut self, register: u8, value: i32) {
         self.leave_where(JUMP_IF_NOT, register, 0, value);
     }
 
-    /// Leaves where a jump is taken.
+    /// Leaves the program if the jump `code` is taken.
     pub fn leave_where(&mut self, code: u8, target: u8, source: u8, immediate: i32) {
         self.leaving.push(self.instructions.len());
         self.put(code, target, source, immediate);
     }
 
-    /// Reads from the address in the third register to that in the first one.
+    /// Reads this many bytes from the address in the third register to the address in the first
+    /// one.
     pub fn read(&mut self, bytes: usize) {
         let bytes = i32::try_from(bytes).unwrap_or(0);
         self.put(SET, register::SECOND, 0, bytes);
         self.call(helper::READ);
     }
 
-    /// Reads from the address in the third register to [`WORD`](Self::WORD). What cannot be read is
-    /// 0.
+    /// Reads this many bytes from the address in the third register to [`WORD`](Self::WORD). Bytes
+    /// that cannot be read are 0.
     pub fn read_word(&mut self, bytes: usize) {
         self.put(COPY, register::FIRST, register::FRAME, 0);
         self.put(ADD, register::FIRST, 0, Self::WORD.into());
         self.read(bytes);
     }
 
-    /// Follows a pointer, which is so far behind the address in the third register, to the address
-    /// that is there then.
+    /// Replaces the address in the third register by the pointer that is `offset` bytes behind it.
     pub fn follow(&mut self, offset: i32) {
         self.put(ADD, register::THIRD, 0, offset);
         self.read_word(size_of::<u64>());
         self.put_at(READ, register::THIRD, register::FRAME, Self::WORD, 0);
     }
 
-    /// Reads the pointer that is so far behind the address in `base` into the third register.
+    /// Reads the pointer that is `offset` bytes behind the address in `base` into the third
+    /// register.
     pub fn pointer(&mut self, base: u8, offset: i32) {
         self.put(COPY, register::THIRD, base, 0);
         self.follow(offset);
     }
 
-    /// Ends the program, with what is in the register of results.
+    /// Ends the program. Its result is the content of the result register.
     pub fn finish(mut self) -> Vec<Instruction> {
         self.instructions.push(Instruction::new(EXIT, 0, 0));
         let end = self.instructions.len();
@@ -174,8 +176,8 @@ impl Assembly {
     }
 }
 
-/// Attaches a program of this name to a function of the kernel, which has this identifier among its
-/// types: to its beginning, or to its end.
+/// Loads a program of this name, and attaches it to the beginning or the end of a function of the
+/// kernel. `function` is the identifier of the function among the kernel's types.
 ///
 /// # Errors
 ///
@@ -227,7 +229,7 @@ fn load_as(
     attributes: ProgramAttributes,
 ) -> io::Result<OwnedFd> {
     let mut shown = [0; 16];
-    // A null ends it.
+    // The last byte stays 0, which ends the name.
     for (shown, byte) in shown.iter_mut().take(15).zip(name.bytes()) {
         *shown = byte;
     }

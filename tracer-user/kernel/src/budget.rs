@@ -1,7 +1,7 @@
 //! Limits on the work of the verifier for each program.
 
-/// The most instructions that the verifier may walk. A change that needs more raises it in the
-/// same commit. Kernels differ a little: a tenth is allowed above what 6.18 needs.
+/// Most instructions that the verifier may walk. A change that needs more raises the limit in the
+/// same commit. Kernels differ a little: the limit is a tenth above what 6.18 needs.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifierBudget {
     /// The program, and its tracepoint.
@@ -20,8 +20,7 @@ const fn budget(program: &'static str, instructions: u32, raw_instructions: u32)
     }
 }
 
-/// Budget of a program without a row, such as a new one: the most that programs with rows take. A
-/// row limits it more closely.
+/// Budget of a program without a row, such as a new one. A row sets other limits.
 const MOST: (u32, u32) = (10_000, 15_000);
 
 /// The programs that were measured.

@@ -1,4 +1,4 @@
-//! The calls of `bpf(2)` for which the loader has no way.
+//! Calls of `bpf(2)` that the loader does not offer.
 
 use std::io;
 use std::mem::size_of;
@@ -12,7 +12,7 @@ pub(super) const LINK_CREATE: libc::c_int = 28;
 #[derive(Default)]
 pub(super) struct ProgramAttributes {
     pub(super) kind: u32,
-    /// Instructions.
+    /// Number of instructions.
     pub(super) count: u32,
     pub(super) instructions: u64,
     pub(super) license: u64,
@@ -62,7 +62,7 @@ struct RunAttributes {
 ///
 /// # Errors
 ///
-/// The kernel does not run it: it does since Linux 5.10.
+/// The kernel does not run the program: kernels do so since Linux 5.10.
 pub(super) fn run(program: BorrowedFd<'_>, context: &[u64]) -> io::Result<u32> {
     const PROGRAM_RUN: libc::c_int = 10;
     let mut attributes = RunAttributes {
@@ -116,7 +116,8 @@ pub(super) fn set_descriptor(map: &OwnedFd, index: u32, descriptor: &OwnedFd) ->
     }
 }
 
-/// Opens a link to the tracepoint of this name, or without one to what the program was loaded for.
+/// Attaches the program to the raw tracepoint of this name; without a name, to the place that it
+/// was loaded for. Returns the link.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Programs at system calls that can be detached while calls are not wanted, and attached again:
-//! the kernel leaves its slow path for system calls where none is attached.
+//! Programs at system calls that can be detached while calls are not wanted, and attached again.
+//! While no program is attached, the kernel does not take its slow path for system calls.
 
 use std::ffi::CString;
 use std::io;
@@ -17,15 +17,17 @@ use super::mapping::MapMemory;
 /// Programs at system calls, and their attachments.
 #[derive(Default)]
 pub struct CallLinks {
-    /// Each with the name of its tracepoint, where the program does not have that itself.
+    /// Each program with the name of its tracepoint; `None` where the program was loaded for its
+    /// tracepoint.
     programs: Vec<(ProgramFd, Option<CString>)>,
-    /// Empty where they are not attached.
+    /// Links of the programs; empty while the programs are not attached.
     links: Vec<OwnedFd>,
     /// Time of the last attachment.
     attached: Option<Instant>,
 }
 
-/// Time for which they stay attached at least: each change stops all processors for a moment.
+/// Least time for which `detach_if_due` leaves the programs attached: each change stops all
+/// processors for a moment.
 const LEAST: Duration = Duration::from_millis(10);
 
 /// `union bpf_attr` of `BPF_RAW_TRACEPOINT_OPEN`.
@@ -38,14 +40,16 @@ struct TracepointAttributes {
 }
 
 impl CallLinks {
-    /// Adds a program, which is not attached yet. A raw one is given its tracepoint's name.
+    /// Adds a program, which is not attached yet. `name` is the name of its tracepoint, for a raw
+    /// program.
     pub fn add(&mut self, program: ProgramFd, name: Option<&str>) -> io::Result<()> {
         let name = name.map(CString::new).transpose()?;
         self.programs.push((program, name));
         Ok(())
     }
 
-    /// Attaches the programs, unless they are. On failure none is.
+    /// Attaches the programs, unless they are attached already. On failure none of them is
+    /// attached.
     pub fn attach(&mut self) -> io::Result<()> {
         if !self.links.is_empty() {
             return Ok(());
@@ -67,7 +71,8 @@ impl CallLinks {
         Ok(())
     }
 
-    /// Detaches the programs, unless they were attached just now: what they record is not wanted.
+    /// Detaches the programs, unless they were attached just now. To be called when their events
+    /// are not wanted.
     pub fn detach_if_due(&mut self) {
         if self.attached.is_none_or(|at| at.elapsed() >= LEAST) {
             self.detach();
@@ -105,7 +110,7 @@ pub struct CallCounts {
 
 impl CallRates {
     /// `cheapest_ns` is how long the cheapest system call takes while the programs are not
-    /// attached, and `floor_ns` how much longer while they are.
+    /// attached, and `floor_ns` how much longer it takes while they are.
     pub(super) fn new(
         running: MapMemory,
         cpus: usize,
@@ -133,7 +138,8 @@ impl CallRates {
             counts.timed += word(offset_of!(Running, timed));
             counts.timed_ns += word(offset_of!(Running, timed_ns));
             if word(offset_of!(Running, tid)) != 0 {
-                // A switch meanwhile makes it a little too much or too little, and only now.
+                // Where the CPU switches meanwhile, this sum is a little too large or too small; a
+                // later one is right again.
                 counts.ran_ns += now_ns.saturating_sub(word(offset_of!(Running, since_ns)));
             }
         }
@@ -141,14 +147,14 @@ impl CallRates {
     }
 
     /// Returns how long the cheapest system call takes while the programs are not attached, in
-    /// nanoseconds, at the speed that the processor had as that was measured.
+    /// nanoseconds, at the speed that the processor had when this was measured.
     #[must_use]
     pub fn cheapest_ns(&self) -> u64 {
         self.cheapest_ns
     }
 
     /// Returns how much longer a system call of a thread that is not traced takes while the
-    /// programs are attached, in nanoseconds: measured as they were.
+    /// programs are attached, in nanoseconds. This was measured when they were first attached.
     #[must_use]
     pub fn floor_ns(&self) -> u64 {
         self.floor_ns
@@ -156,7 +162,7 @@ impl CallRates {
 }
 
 /// Measures how long the cheapest system call of this thread takes now, in nanoseconds: in the best
-/// of many short rounds, since others have CPUs too.
+/// of many short rounds, since other threads may take the CPU in some.
 #[must_use]
 pub fn cheapest_call_ns() -> u64 {
     const ROUNDS: u32 = 64;

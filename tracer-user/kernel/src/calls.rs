@@ -32,7 +32,8 @@ struct Maps {
 /// Types that the programs at system calls record.
 const CALLS: u64 = wanted::bit(EventTypeId::SYSCALL_ENTER) | wanted::bit(EventTypeId::SYSCALL_EXIT);
 
-/// Wanted types, as bits, by those that want them.
+/// Types as bits: those that can be recorded, and those that the tracer's own stream and the
+/// streams of others want.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wishes {
     /// Types whose programs are attached.
@@ -59,13 +60,13 @@ impl WantedMaps {
         }))
     }
 
-    /// Takes the programs at system calls that can be detached.
+    /// Sets the programs at system calls that can be detached.
     pub(super) fn set_links(&self, links: CallLinks) {
         *self.links() = links;
     }
 
-    /// Attaches the programs at system calls that can be detached, unless they are, and has all
-    /// types recorded that they record.
+    /// Attaches the programs at system calls that can be detached, unless they are attached
+    /// already, and has the events of system calls recorded.
     ///
     /// # Errors
     ///
@@ -76,11 +77,10 @@ impl WantedMaps {
         Ok(())
     }
 
-    /// Has no system call recorded for the tracer's own stream from now on, and detaches these
-    /// programs where no other stream wants what they record. Returns a moment before which all
-    /// calls were recorded: the source is complete up to it and no further until the stream's
-    /// filter is
-    /// [changed](tracer_engine::source::Source::control).
+    /// Stops recording system calls for the tracer's own stream, and detaches the programs at
+    /// system calls where no other stream wants their events. Returns a moment before which all
+    /// calls were recorded. The source is complete up to this moment, and no further until the
+    /// stream's filter is [changed](tracer_engine::source::Source::control).
     pub fn detach_calls(&self) -> MonotonicNs {
         let at = monotonic_now();
         self.0.held_at.store(at.0, Ordering::Release);
@@ -93,14 +93,14 @@ impl WantedMaps {
         at
     }
 
-    /// Returns the moment up to which the source may be complete, where the stream is still to
-    /// learn that calls are recorded no more.
+    /// Returns the moment up to which the source may be complete, while the stream has not learnt
+    /// yet that calls are recorded no more.
     pub(super) fn held_at(&self) -> Option<MonotonicNs> {
         let at = self.0.held_at.load(Ordering::Acquire);
         (at != 0).then_some(MonotonicNs(at))
     }
 
-    /// Notes that the stream has learnt it.
+    /// Notes that the stream has learnt that calls are recorded no more.
     pub(super) fn let_go(&self) {
         self.0.held_at.store(0, Ordering::Release);
     }
@@ -122,9 +122,9 @@ impl WantedMaps {
         self.wish(|wishes| wishes.own = bits);
     }
 
-    /// Changes the event types that are wanted beside those, by the streams of programs. Takes
-    /// effect at once: where none wants system calls, the programs at these that can be detached
-    /// are, unless they were attached just now.
+    /// Changes the event types that the streams of programs want, beside those that the tracer's
+    /// own stream wants. Takes effect at once. Where no stream wants system calls, the programs at
+    /// system calls that can be detached are detached, unless they were attached just now.
     pub fn set_types_of_others(&self, bits: u64) {
         self.wish(|wishes| wishes.of_others = bits);
         let wishes = self.0.wishes.lock();
@@ -161,14 +161,14 @@ impl WantedMaps {
                 }
             }
         }
-        // Release: who sees the new generation sees its sets.
+        // Release: a program that sees the new generation sees its sets.
         self.change(|word| word & !wanted::GENERATION | u64::from(next));
     }
 
     fn change(&self, new: impl Fn(u64) -> u64) {
         if let Some(word) = self.word() {
             let order = (Ordering::Release, Ordering::Relaxed);
-            // Never refused: the closure has always an answer.
+            // The update never fails: the closure always returns a value.
             let _ = word.fetch_update(order.0, order.1, |word| Some(new(word)));
         }
     }

@@ -37,7 +37,7 @@ impl Check {
         }
     }
 
-    /// Returns a check that holds, or lacks something.
+    /// Returns a check that holds, or that fails with the requirement that is not met.
     pub(super) fn from_result(what: &'static str, result: Result<String, Unmet>) -> Self {
         match result {
             Ok(found) => Self::held(what, found),
@@ -64,7 +64,7 @@ fn with_causes(error: &dyn std::error::Error) -> String {
 
 /// Looks at everything the kernel's events need: kernel version, BTF, ring buffers, BTF
 /// tracepoints, lockdown, capabilities, pid namespace, the eBPF object, task-struct fields. `given`
-/// is the file with its types, where there is one.
+/// is the file with the kernel's types, where the user names one.
 #[must_use]
 pub fn checks(given: Option<&Path>) -> Vec<Check> {
     let mut checks = vec![
@@ -127,7 +127,7 @@ fn proc_check() -> Check {
 
 /// Problem where `/proc` shows other pids.
 pub const PROC_OF_ANOTHER: &str = "/proc is not there, or is that of another pid namespace";
-/// Remedy for that.
+/// Remedy where `/proc` shows other pids.
 pub const MOUNT_PROC: &str = "mount it: mount -t proc proc /proc (or: unshare --mount-proc)";
 
 const TYPES: &str = "kernel types (BTF)";
@@ -213,12 +213,12 @@ pub enum Availability {
     Unknown,
 }
 
-/// Tells for each of the kernel's types whether this kernel has it, by the file with its types
-/// where one is `given`.
+/// Returns a function that tells of each type of the kernel's events whether this kernel has it. It
+/// judges by the kernel's own types, or by those in the file that is `given`.
 ///
 /// # Errors
 ///
-/// That file cannot be used.
+/// The file that is `given` cannot be used.
 pub fn availability(given: Option<&Path>) -> Result<impl Fn(EventTypeId) -> Availability, Unmet> {
     let known = match types::read(given) {
         Ok(types) => types.parse().ok().map(|btf| {

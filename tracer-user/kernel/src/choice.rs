@@ -4,8 +4,8 @@ use tracer_common::kernel::{Choice, traced};
 
 use tracer_text::NamePattern;
 
-/// Processes that are traced beside those given by pid. The programs choose them as they begin;
-/// processes that run already are given by pid too.
+/// Processes that are traced beside those given by pid. The programs choose processes as these
+/// begin; the caller gives processes that run already by pid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProcessChoice {
     /// No other process.
@@ -16,7 +16,7 @@ pub enum ProcessChoice {
     /// Processes in the control group (version 2) of this id, or in one within it. A process that
     /// leaves is traced no longer.
     InGroup(u64),
-    /// All processes of our pid namespace but this one.
+    /// All processes of this process's pid namespace, except this process.
     Everything,
 }
 
@@ -30,16 +30,16 @@ const NOTHING: Choice = Choice {
 };
 
 impl ProcessChoice {
-    /// Returns the choice as the programs read it, for an agent that may be in a pid namespace of
-    /// its own; `None` where they have nothing to choose.
+    /// Returns the choice as the programs read it; `None` where the programs have nothing to
+    /// choose. `is_nested`: the agent is in a pid namespace of its own.
     pub(super) fn for_programs(self, inherit: bool, is_nested: bool) -> Option<Choice> {
         let none = Choice {
             bits: bits(inherit).into(),
             ..NOTHING
         };
         match self {
-            // Everything is chosen by marking every pid there can be; in a pid namespace, by
-            // marking what is there, and what comes in.
+            // For everything, the agent marks every possible pid. In a pid namespace of its own, it
+            // marks the processes that exist, and the programs mark those that come in.
             Self::Everything if is_nested => Some(Choice {
                 newcomers: 1,
                 ..none

@@ -1,12 +1,13 @@
-//! The rights with which another process has connected to a socket of this one.
+//! Rights that another process had when it connected to a socket of this one.
 //!
-//! The kernel notes the credentials of who connects, and tells user and groups (`SO_PEERCRED`), but
-//! not capabilities. What a process has now says nothing of that: it may have been lent a
-//! connection that another one has made. So a small program reads what was noted. It runs when it
-//! is asked, in the thread that asks, and is attached to nothing.
+//! When a process connects to a socket, the kernel notes the credentials of the process. It tells
+//! the user and the groups (`SO_PEERCRED`), but not the capabilities. The capabilities that a
+//! process has now say nothing of those: another process may have made the connection and passed it
+//! on. So a small eBPF program reads the noted credentials. It is attached to nothing: this process
+//! runs it on request, in the calling thread.
 //!
-//! What it follows is there as long as it runs: the descriptors are the calling process's, and an
-//! open connection has its socket, and that one what was noted.
+//! All that the program follows exists while it runs: the descriptors belong to the calling
+//! process, an open connection keeps its socket, and the socket keeps the noted credentials.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -19,7 +20,7 @@ use crate::btf::reader::Btf;
 use crate::call;
 use crate::types;
 
-/// Program that tells whether who connected might trace every process.
+/// Program that tells whether the process that connected was allowed to trace every process.
 #[derive(Debug)]
 pub struct ConnectedRights {
     program: OwnedFd,
@@ -30,7 +31,8 @@ impl ConnectedRights {
     ///
     /// # Errors
     ///
-    /// The kernel does not take it, or does not say where its structures have what is read.
+    /// The kernel does not take the program, or its types do not say where the members are that the
+    /// program reads.
     pub fn load() -> io::Result<Self> {
         let types = types::read(None).map_err(io::Error::other)?;
         let types = types.parse().map_err(io::Error::other)?;
@@ -41,25 +43,25 @@ impl ConnectedRights {
         Ok(Self { program })
     }
 
-    /// Tells whether who connected to this Unix socket, which this process has accepted, had
-    /// `CAP_SYS_PTRACE` in force then, in the user namespace of this process.
+    /// Tells whether the process that connected to this Unix socket, which this process has
+    /// accepted, had `CAP_SYS_PTRACE` in force then, in the user namespace of this process.
     ///
     /// # Errors
     ///
-    /// The kernel does not run the program: it runs those of this kind since Linux 5.10.
+    /// The kernel does not run the program: kernels run programs of this kind since Linux 5.10.
     pub fn might_trace_all(&self, connection: BorrowedFd<'_>) -> io::Result<bool> {
         let asked = [u64::from(connection.as_raw_fd().cast_unsigned())];
         Ok(call::run(self.program.as_fd(), &asked)? == MIGHT)
     }
 }
 
-/// Result of the program where it might.
+/// Result of the program where the process was allowed to.
 const MIGHT: u32 = 1;
 
 /// `CAP_SYS_PTRACE`, in the first 32 bits of a set of capabilities.
 const MAY_TRACE_ALL: i32 = 1 << 19;
 
-/// Places where the kernel's structures have what is read.
+/// Offsets of the members of the kernel's structures that the program reads.
 #[derive(Debug)]
 struct Places {
     files: i32,
@@ -100,7 +102,7 @@ mod kept {
     pub const NOTED: u8 = 8;
 }
 
-/// Place on the stack of what is compared.
+/// Offset from the frame pointer of the value that is compared.
 const COMPARED: i16 = Assembly::WORD - 8;
 
 fn assemble(places: &Places) -> Vec<Instruction> {
@@ -113,7 +115,7 @@ fn assemble(places: &Places) -> Vec<Instruction> {
     program.follow(places.descriptors);
     program.put(COPY, kept::NOTED, register::THIRD, 0);
 
-    // The credentials that were noted at the socket of the file of the descriptor.
+    // From the descriptor to its file, the socket, and the credentials that the kernel noted there.
     program.put_at(READ, register::THIRD, kept::ASKED, 0, 0);
     program.put(SHIFT, register::THIRD, 0, 3);
     program.put(ADD_REGISTER, register::THIRD, kept::NOTED, 0);
@@ -125,7 +127,8 @@ fn assemble(places: &Places) -> Vec<Instruction> {
     program.leave_where(JUMP_IF, register::THIRD, 0, 0);
     program.put(COPY, kept::NOTED, register::THIRD, 0);
 
-    // They are of the user namespace of the calling task: what cannot be read is 0, and none.
+    // The credentials must be of the user namespace of the calling task. A pointer that cannot be
+    // read is 0, which is no namespace.
     program.pointer(kept::NOTED, places.namespace);
     program.leave_where(JUMP_IF, register::THIRD, 0, 0);
     program.put_at(WRITE, register::FRAME, register::THIRD, COMPARED, 0);
@@ -158,8 +161,8 @@ mod tests {
 
     use super::*;
 
-    /// Sets what capabilities of this thread are in force, of those that it has; returns those that
-    /// were.
+    /// Puts these capabilities of the thread in force, of those that it has. Returns those that
+    /// were in force before.
     fn put_in_force(lower: u32) -> u32 {
         let mut header = [0x2008_0522_u32, 0];
         // In force, permitted, inheritable: the lower halves, and then the upper ones.
@@ -176,7 +179,8 @@ mod tests {
         before
     }
 
-    /// Connects in a thread that has done something to its rights before, and takes it back.
+    /// Connects in a thread that first calls `before`, which may change its capabilities, and then
+    /// puts the capabilities in force that `before` has returned.
     fn connected(
         at: &Path,
         listener: &UnixListener,
@@ -204,7 +208,7 @@ mod tests {
         let all = put_in_force_as_is();
         let able = connected(&at, &listener, || all);
         assert!(might(&able));
-        // It is in force again by now, and was not then.
+        // The capability is in force again by now, but it was not when the thread connected.
         let without = all & !MAY_TRACE_ALL.cast_unsigned();
         assert!(!might(&connected(&at, &listener, || {
             put_in_force(without);
@@ -221,7 +225,7 @@ mod tests {
         assert!(!rights.might_trace_all(none).unwrap());
     }
 
-    /// Returns what is in force, and leaves it so.
+    /// Returns the capabilities that are in force, and leaves them in force.
     fn put_in_force_as_is() -> u32 {
         let all = put_in_force(0);
         put_in_force(all);

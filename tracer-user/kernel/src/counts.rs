@@ -1,5 +1,5 @@
-//! Counts that the programs keep, where nothing is recorded: their choice, and the reader's end of
-//! their maps.
+//! Counts that the programs keep instead of recording events: the choice of what is counted, and
+//! the reader of the maps.
 
 use std::mem::{offset_of, size_of};
 
@@ -21,14 +21,15 @@ pub const OF_ALL: &str = "OF_ALL";
 pub const COUNTED_THREADS: &str = "COUNTED_THREADS";
 const NOT_COUNTED: &str = "NOT_COUNTED";
 
-/// Bytes that all sums take at most: there are fewer where there are many CPUs, each of which has
-/// its own.
+/// Most bytes of all sums. Each CPU has its own sums, so there are fewer of them where there are
+/// many CPUs.
 const SUM_BYTES: u64 = 128 << 20;
 /// Least and most sums by process, thread or name.
 const SUMS_BY_THREAD: (u64, u64) = (4096, 65_536);
-/// Sums by number where all are together: of calls that no table has.
+/// Entries of the map `SUMS` where all processes are counted together: for calls beyond those in
+/// the map `OF_ALL`.
 const SUMS_OF_OTHERS: u32 = 1024;
-/// Threads of which it is known what they do.
+/// Most threads whose activity is known at a time.
 const MOST_THREADS: u32 = 65_536;
 
 /// Choice of what is counted.
@@ -42,7 +43,7 @@ pub struct Counting {
     pub faults: bool,
     /// Probes and tracepoints that were named.
     pub points: bool,
-    /// Whether it is measured how long system calls take: it costs them as much again.
+    /// Measurement of how long system calls take, which doubles what counting them costs.
     pub times: bool,
     /// Owner of each sum.
     pub by: CountsBy,
@@ -94,7 +95,7 @@ impl Counting {
         of_parts | points | times
     }
 
-    /// Returns what is attached for it, as bits.
+    /// Returns the programs that are attached for this choice, as bits beside those of types.
     pub(super) fn attached(self) -> u64 {
         let times = if self.calls && self.times {
             COUNTED_CALL_TIMES
@@ -114,8 +115,7 @@ impl Counting {
         }
     }
 
-    /// Returns how many entries the maps have, on so many CPUs, with so many probes and
-    /// tracepoints.
+    /// Returns how many entries the maps have, for this many CPUs, probes and tracepoints.
     pub(super) fn entries(self, cpus: u32, points: usize) -> CountEntries {
         let is_of_all = self.by == CountsBy::All;
         let sums = if is_of_all {
@@ -133,7 +133,8 @@ impl Counting {
         }
     }
 
-    /// Returns what is asked for and this kernel, which has these tracepoints, cannot count.
+    /// Returns the kind that is asked for but that this kernel cannot count, in words. `has` tells
+    /// which tracepoints the kernel has.
     pub(super) fn lacking(self, has: impl Fn(&str) -> bool) -> Option<&'static str> {
         (self.faults && !has("page_fault_user")).then_some("page faults")
     }
@@ -207,7 +208,7 @@ impl CountReader {
         Ok(sums)
     }
 
-    /// Returns what threads do now, by the number of each.
+    /// Returns what threads do now, with the tid of each.
     ///
     /// # Errors
     ///
@@ -223,7 +224,7 @@ impl CountReader {
         Ok(threads)
     }
 
-    /// Returns what found no space.
+    /// Returns how many events and threads found no space in the maps.
     #[must_use]
     pub fn not_counted(&self) -> NotCounted {
         let word = |offset| {
@@ -236,8 +237,8 @@ impl CountReader {
         }
     }
 
-    /// Notes what a thread did at this time, unless the programs have seen it do something since:
-    /// then they know.
+    /// Notes what a thread did at this time. Where the programs have seen the thread do something
+    /// since, their entry stays.
     pub fn note(&mut self, (pid, tid): (i32, i32), time_ns: u64, state: &ThreadStateData) {
         let does = match state.state {
             thread_state::RUNNING => counted::RUNNING,
@@ -258,7 +259,7 @@ impl CountReader {
         };
         let mut words = [0_u64; THREAD_WORDS];
         words.as_mut_bytes().copy_from_slice(thread.as_bytes());
-        // Where it is known, or there is no space, it stays as it is.
+        // Where the map has the thread already, or has no space, it stays as it is.
         let _ = self.threads.insert(tid.cast_unsigned(), words, BPF_NOEXIST);
     }
 }

@@ -18,12 +18,12 @@ use super::options::KernelOptions;
 pub const CPU_RINGS: &str = "CPU_RINGS";
 pub const CPU_RING_ENDS: &str = "CPU_RING_ENDS";
 
-/// Number of further looks at a ring that is busy. A program takes well below a microsecond; longer
-/// only when its virtual CPU is taken away.
+/// Number of further looks at a ring that is busy. A program writes a record in well below a
+/// microsecond, unless its virtual CPU is taken away meanwhile.
 const BUSY_LOOKS: u32 = 200;
 
-/// Bytes given back to the writers at once: the word with the position is one that they read for
-/// each record.
+/// Bytes given back to the writers at once. The writers read the position for each record, so the
+/// reader changes it seldom.
 const GIVE_BACK_BYTES: u64 = 32 * 1024;
 
 /// Size of these rings.
@@ -42,8 +42,8 @@ impl Size {
         chunks: 1,
     };
 
-    /// Returns the size of rings that have together as many bytes as `all`, on so many CPUs: each a
-    /// power of two.
+    /// Returns the size of rings for this many CPUs: each has a power of two of bytes, and all of
+    /// them have together no more than `all`, unless that were less than 4096 bytes for each.
     pub fn each_of(all: u64, cpus: u32) -> Self {
         const LEAST: u64 = 4096;
         let each = (all / u64::from(cpus.max(1))).max(LEAST);
@@ -55,17 +55,18 @@ impl Size {
     }
 }
 
-/// Tells whether the records of system calls are in such rings, as far as it depends on what is
-/// asked for: what comes right before such a record is in the other kind of ring.
+/// Tells whether the records of system calls go to such rings. They do not where stacks or
+/// descriptions of descriptors are recorded right before them, since those go to the other kind of
+/// ring.
 pub fn are_possible(options: &KernelOptions, describes: bool) -> bool {
     let calls = wanted::bit(EventTypeId::SYSCALL_ENTER) | wanted::bit(EventTypeId::SYSCALL_EXIT);
     let of_calls = options.wanted_bits() & calls;
     of_calls != 0 && options.stacks.recorded_types() & calls == 0 && !describes && fits_machine()
 }
 
-/// Tells whether this machine can have such rings: its processor's stores are seen in their order;
-/// no two events of a CPU have the same time, as only one kind of ring keeps them in order then;
-/// and programs of tracepoints are not preempted.
+/// Tells whether this machine can have such rings. This needs a processor whose stores are seen in
+/// their order, and programs at tracepoints that are not preempted. It also needs a clock that
+/// never gives two events of a CPU the same time: only a single ring keeps such events in order.
 fn fits_machine() -> bool {
     const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let is_exact = || {
@@ -78,7 +79,7 @@ fn fits_machine() -> bool {
         && !are_preempted()
 }
 
-/// Tells whether programs of tracepoints are preempted.
+/// Tells whether programs at tracepoints are preempted, as on a real-time kernel.
 pub fn are_preempted() -> bool {
     let flag = fs::read_to_string("/sys/kernel/realtime").unwrap_or_default();
     flag.trim() == "1"
@@ -91,7 +92,7 @@ struct Reading {
     read: u64,
     /// Position up to which there were records at the last look.
     end: u64,
-    /// Whether another one was being written then.
+    /// Whether a further record was being written then.
     is_busy: bool,
 }
 
@@ -104,7 +105,7 @@ pub struct CpuRings {
 }
 
 impl CpuRings {
-    /// Maps the rings of so many CPUs.
+    /// Maps the rings of this many CPUs.
     pub fn map(ebpf: &Ebpf, cpus: u32, size: Size) -> Result<Self, LoadError> {
         let count = usize_of(cpus);
         let bytes = count * usize_of(size.chunks) * cpu_ring::ENTRY;
@@ -126,7 +127,8 @@ impl CpuRings {
             ) else {
                 continue;
             };
-            // Acquire, and the mark first: where it is not there, the record before can be read.
+            // Acquire, and the mark is read first: once it is gone, `written` covers the record
+            // that it stood for.
             ring.is_busy = (0..=BUSY_LOOKS).all(|_| {
                 let is_busy = busy.load(Ordering::Acquire) != 0;
                 if is_busy {
@@ -138,7 +140,8 @@ impl CpuRings {
         }
     }
 
-    /// Hands over each record before the ends that were looked at. Returns whether these were all.
+    /// Hands over each record before the ends that were looked at. Returns whether that was all of
+    /// them; if not, some are still being written.
     pub fn drain(&mut self, mut each: impl FnMut(&[u8])) -> bool {
         let mut is_whole = true;
         for cpu in 0..self.rings.len() {
@@ -154,7 +157,7 @@ impl CpuRings {
         let mut given_back = ring.read;
         while ring.read < ring.end {
             let Some((record, behind)) = self.record(cpu, ring.read) else {
-                // Not what a program writes.
+                // No program writes such a record: the rest is left out.
                 ring.read = ring.end;
                 break;
             };

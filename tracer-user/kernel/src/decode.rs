@@ -15,12 +15,12 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use tracer_syscalls::pointer_data::push_item;
 
-/// Step of an exec. The new program gets its credentials between the two.
+/// Step of an exec. The new program gets its credentials between the two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecStep {
     /// Beginning: the thread is renamed, and later records may already be the new program's.
     Begins,
-    /// End: the new program is there, and may be looked into by these.
+    /// End: the new program is there. Its properties decide who may look into it.
     Done(Sight),
 }
 
@@ -45,7 +45,7 @@ pub enum RecordError {
         /// Number of bytes.
         have: usize,
     },
-    /// Type that is none of the kernel's.
+    /// Type that is not one of the kernel's.
     #[error("the event type {event_type} is unknown")]
     UnknownType {
         /// The type.
@@ -67,7 +67,8 @@ pub enum RecordError {
     },
 }
 
-/// Hands over each event that `untrusted` records, with its data: the one, or both of a switch.
+/// Hands over each event that `untrusted` records, with its data: a single one, or both events of a
+/// switch.
 pub fn decode(
     untrusted: &[u8],
     mut each: impl FnMut(EventHeader, &[u8]),
@@ -108,9 +109,10 @@ pub fn decode(
     Ok(())
 }
 
-/// Returns the data of a probe with the texts of its arguments behind it, where this is the record
-/// of one: of each a word of 32 bits, its length with the bit [`MORE`](probed::MORE) or
-/// [`NONE`](probed::NONE), and its bytes.
+/// Returns the data of a probe with the texts of its arguments behind it; `None` for a record of
+/// another kind. For each text there is a word of 32 bits, followed by the bytes of the text. The
+/// word is their number, with the bit [`MORE`](probed::MORE) where there is more of the text, or
+/// [`NONE`](probed::NONE).
 fn probed_texts(header: &RecordHeader, untrusted: &[u8]) -> Option<Vec<u8>> {
     const SMALL: usize = size_of::<ProbeTextsRecord<{ probe_texts::SMALL }>>();
     const LARGE: usize = size_of::<ProbeTextsRecord<{ probe_texts::LARGE }>>();
@@ -131,7 +133,7 @@ fn probed_texts(header: &RecordHeader, untrusted: &[u8]) -> Option<Vec<u8>> {
             data.extend_from_slice(&probed::NONE.to_ne_bytes());
             continue;
         };
-        // Without the null.
+        // The null is counted, but left out here.
         let length = length.saturating_sub(1);
         let text = text.get(..length.min(wanted)).unwrap_or(text);
         let more = if length > text.len() { probed::MORE } else { 0 };
@@ -150,7 +152,8 @@ pub mod probed {
     pub const NONE: u32 = u32::MAX;
 }
 
-/// Decodes the record of a tracepoint, as far as there was space. Its type is still an index.
+/// Decodes the record of a tracepoint. The data is truncated where the record had no space for all
+/// of it. The type in the header is still the index of the tracepoint.
 fn decode_tracepoint<'a>(
     untrusted: &'a [u8],
     header: &RecordHeader,
@@ -182,7 +185,7 @@ const TRACEPOINT_SPACES: [usize; 3] = [
     tracepoint_space::LARGE,
 ];
 
-/// Hands over both halves of a switch, the one that leaves first.
+/// Hands over both events of a switch, first that of the thread that leaves.
 fn decode_switch(
     untrusted: &[u8],
     mut each: impl FnMut(EventHeader, &[u8]),
@@ -213,7 +216,8 @@ fn decode_switch(
     Ok(())
 }
 
-/// Hands over a system call, with what its arguments point to behind its data.
+/// Hands over an event of a system call. The data of the event is followed by what its arguments
+/// point to.
 fn decode_texts<D>(
     untrusted: &[u8],
     event_type: EventTypeId,
@@ -241,7 +245,7 @@ fn decode_texts<D>(
         string_space::LARGE,
     ]
     .contains(&space);
-    // What is behind the last of what was read may be missing.
+    // The bytes behind the last one that was read may be missing.
     let used = heads
         .iter()
         .enumerate()
@@ -266,8 +270,9 @@ fn decode_texts<D>(
     Ok(())
 }
 
-/// Hands over the end of a system call that is recorded only then: what its arguments point to, and
-/// where they are known the values of the registers, are behind its data.
+/// Hands over a system call that is recorded only as it ends. The data of the event is followed by
+/// what the arguments point to, and by the values of the registers for arguments, where these are
+/// known.
 fn decode_call(
     untrusted: &[u8],
     mut each: impl FnMut(EventHeader, &[u8]),
@@ -290,7 +295,7 @@ fn decode_call(
     })
 }
 
-/// Appends what an argument points to, as it follows an event's data.
+/// Appends what an argument points to, in the form in which it follows the data of an event.
 fn push_pointed(out: &mut Vec<u8>, head: &SyscallText, untrusted: &[u8]) {
     let Some(argument) = head.argument.checked_sub(1) else {
         return;
@@ -309,7 +314,8 @@ fn push_pointed(out: &mut Vec<u8>, head: &SyscallText, untrusted: &[u8]) {
     let Ok(length) = usize::try_from(head.length) else {
         return push_item(out, argument, kind | text_item::UNREADABLE, b"");
     };
-    // One more was looked for than is wanted; text has its null too.
+    // The programs look for one byte more than is wanted, and the length of a text includes its
+    // null.
     let length = if kind == 0 {
         length.saturating_sub(1)
     } else {
@@ -325,14 +331,15 @@ fn push_pointed(out: &mut Vec<u8>, head: &SyscallText, untrusted: &[u8]) {
     );
 }
 
-/// Appends what several arguments point to, from the first on, that were gathered together.
+/// Appends what several arguments point to, which the programs have gathered in one piece. `first`
+/// is the first of these arguments.
 fn push_several(out: &mut Vec<u8>, first: u8, shape: u32, untrusted: &[u8]) {
-    // Which arguments, and how many of them are texts.
+    // The arguments, counted from the first one, and how many of them are texts.
     let (arguments, texts): (&[u8], usize) = match shape {
         gathered::MOUNTED => (&[0, 1, 2, 4], 4),
         gathered::ATTRIBUTE => (&[0, 1, 2], 2),
         gathered::SETS => (&[0, 1, 2, 3, 4, 4], 0),
-        // Two halves.
+        // Two halves of one argument.
         gathered::OLD_SIGNAL_MASK => (&[0, 0], 0),
         _ => (&[0, 1, 2, 3], 0),
     };
@@ -356,7 +363,7 @@ fn push_several(out: &mut Vec<u8>, first: u8, shape: u32, untrusted: &[u8]) {
         rest = behind;
         let argument = first.saturating_add(*argument);
         match &mut last {
-            // The second half of what an argument leads to.
+            // The second half of what an argument points to.
             Some((same, _, bytes)) if *same == argument => bytes.extend_from_slice(read),
             _ => {
                 if let Some((argument, bits, bytes)) = last.replace((argument, bits, read.to_vec()))
@@ -371,7 +378,7 @@ fn push_several(out: &mut Vec<u8>, first: u8, shape: u32, untrusted: &[u8]) {
     }
 }
 
-/// Decodes the event that `untrusted` records, whose header is this, with its data.
+/// Decodes the single event that `untrusted` records. `header` is the header of that record.
 fn decode_one<'a>(
     untrusted: &'a [u8],
     header: &RecordHeader,
@@ -394,7 +401,7 @@ fn decode_one<'a>(
     Ok((header, data))
 }
 
-/// Decodes an exec, with the arguments of its record behind its file and the null of that.
+/// Decodes an exec. In its data, the file and a null are followed by the arguments.
 fn decode_exec(
     untrusted: &[u8],
     header: &RecordHeader,
@@ -415,7 +422,7 @@ fn decode_exec(
     let (mut event, data) = decode_one(first, header)?;
     let mut all = data.to_vec();
     if !all.ends_with(&[0]) {
-        // A file that has been truncated before its null.
+        // The file was truncated before its null.
         all.push(0);
     }
     if record.arguments_length == ExecRecord::UNREAD {
@@ -469,7 +476,7 @@ fn clock(time_ns: u64) -> MonotonicNs {
     MonotonicNs(time_ns / STEP_NS * STEP_NS)
 }
 
-/// Reads the step of an exec from a record, with its time and process: facts that are no event's
+/// Reads the step of an exec from a record, with its time and process. No event has the step in its
 /// data.
 pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
     let (header, _) = RecordHeader::read_from_prefix(untrusted).ok()?;
@@ -489,7 +496,8 @@ pub fn exec_sign(untrusted: &[u8]) -> Option<ExecSign> {
     })
 }
 
-/// Step in the life of a guarded process that could not be looked into: no event says so.
+/// Step in the life of a guarded process that could not be looked into, so that no event reports
+/// the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnseenStep {
     /// Its time.
@@ -498,11 +506,11 @@ pub struct UnseenStep {
     pub pid: i32,
     /// The thread.
     pub tid: i32,
-    /// The process that it has made; `None` where it has ended.
+    /// The process that the thread has made; `None` where the process itself has ended.
     pub child: Option<i32>,
 }
 
-/// Reads such a step from a record; `None` for one of an event.
+/// Reads such a step from a record; `None` for the record of an event.
 pub fn unseen_step(untrusted: &[u8]) -> Option<UnseenStep> {
     let (header, data) = RecordHeader::ref_from_prefix(untrusted).ok()?;
     if header.truncated & RecordHeader::WITHHELD == 0 {
@@ -530,7 +538,7 @@ struct Shape {
     text_at: Option<usize>,
 }
 
-/// Types of the kernel have lower ids.
+/// One more than the highest id of the kernel's types.
 #[expect(clippy::indexing_slicing, reason = "the compiler makes it")]
 const TYPES: usize = KERNEL_EVENT_TYPES[KERNEL_EVENT_TYPES.len() - 1].entry.id.0 as usize + 1;
 
@@ -565,7 +573,7 @@ fn shape(id: EventTypeId) -> Option<Shape> {
     *SHAPES.get(usize::try_from(id.0).ok()?)?
 }
 
-/// Tells whether this is the id of a probe, which has an index of its own and no event type yet.
+/// Tells whether this id has the index of a probe, whose event type the stream has yet to choose.
 fn is_probe(id: EventTypeId) -> bool {
     id.0 >= u32::from(PROBE_RECORDS)
 }
@@ -609,7 +617,8 @@ mod tests {
         }
     }
 
-    /// Builds an exec whose program was given `length` bytes, with space for some of them.
+    /// Builds the record of an exec whose arguments have `length` bytes, with `space` bytes for
+    /// them.
     fn exec_with(file: &[u8], length: u32, space: usize) -> Vec<u8> {
         let mut record = ExecRecord {
             header: header(EventTypeId::EXEC),
@@ -687,7 +696,7 @@ mod tests {
             }
             out
         };
-        // Of bytes, one more is looked for; of text, its null is there too.
+        // One byte more is looked for than is wanted; the length of a text includes its null.
         assert_eq!(
             all([text(2, 1, 5), text(3, 0, 4)]),
             items(&[
@@ -699,7 +708,8 @@ mod tests {
             all([text(2, 0, -14), text(0, 0, 0)]),
             items(&[(1, text_item::UNREADABLE, b"")])
         );
-        // Of any length and any words in front, it is refused or read within it.
+        // A record of any length, with any words before its texts, is refused or read within its
+        // bounds.
         let (_, long) = record([text(255, 255, i32::MAX), text(1, 0, i32::MIN)]);
         let needed = long.len() - SMALL;
         let longer = [&*long, &[0]].concat();
@@ -711,7 +721,7 @@ mod tests {
                 "{length}"
             );
         }
-        // A record ends where the last of what was read does.
+        // A record may end with the last byte that was read.
         let (_, both) = record([text(2, 1, 5), text(3, 0, 4)]);
         let whole = one(&both).unwrap().1;
         let needed = both.len() - SMALL + 4;

@@ -24,8 +24,7 @@ impl Log for ToTracing {
     fn flush(&self) {}
 }
 
-/// Opens the programs' log. Without it everything else works, so that a failure is reported and no
-/// more.
+/// Opens the programs' log. Everything else works without it, so a failure is only reported.
 pub fn diagnostics(ebpf: &mut Ebpf) -> Option<Diagnostics> {
     match EbpfLogger::init_with_logger(ebpf, ToTracing) {
         Ok(diagnostics) => Some(diagnostics),

@@ -76,7 +76,7 @@ pub enum LoadError {
     )]
     NoRegistersWithFile,
 
-    /// Map that cannot be used as it must be.
+    /// Map that cannot be used in the way that is needed.
     #[error("the eBPF map {name} cannot be used")]
     Map {
         /// The map.
@@ -117,7 +117,7 @@ pub enum LoadError {
         source: io::Error,
     },
 
-    /// Pid that no process of our pid namespace has.
+    /// Pid that no process in this process's pid namespace has.
     #[error("no process of this pid namespace has the pid {pid}")]
     NotHere {
         /// The pid.
@@ -129,7 +129,7 @@ pub enum LoadError {
     NoSuchPid {
         /// The pid.
         pid: i32,
-        /// The last one possible.
+        /// The highest pid that is possible.
         last: usize,
     },
 }
@@ -162,7 +162,7 @@ impl From<Unmet> for LoadError {
     }
 }
 
-/// Returns the option to leave out, so that an older kernel accepts the others.
+/// Returns advice to leave out an option that the kernel may be too old for, in words.
 fn advice(program: &str) -> &'static str {
     match program {
         "sys_enter_descriptors" | "sys_exit_descriptors" => "; leave out --descriptors",

@@ -1,26 +1,27 @@
 //! The kernel source: loads the eBPF programs and reads what they record.
 //!
-//! - [`KernelTracer::load`] checks what the kernel must have (`requirements`), asks its BTF
-//!   where fields lie, or a file that is compared with it (`btf`, `types`, `self_check`;
-//!   `assembled`), and loads (`object`, `options`, `loading`) and attaches the programs
-//!   (`programs`, `probes`, `tracepoints`; `perf`).
-//! - [`KernelTracer`] sets the processes that are traced: a byte a process, in a map that it has in
-//!   its memory (`traced`), and pids there (`namespace`); the processes that are chosen by their
-//!   properties (`choice`); and the system calls that are recorded (`calls`).
-//! - `counts` has what the programs count where that is asked for, instead of recording it.
+//! - [`KernelTracer::load`] checks whether the kernel has what is needed (`requirements`), and
+//!   finds out where fields lie: from the kernel's BTF, or from a file that is compared with the
+//!   kernel (`btf`, `types`, `self_check`; `assembled`). It loads the programs (`options`,
+//!   `loading`) and attaches them (`programs`, `probes`, `tracepoints`; `perf`).
+//! - [`KernelTracer`] sets which processes are traced: each has a byte in a map that this process
+//!   maps into its memory (`traced`), by its pid in the first pid namespace (`namespace`). It also
+//!   sets by which properties processes are chosen (`choice`), and which system calls are recorded
+//!   (`calls`).
+//! - `counts` reads what the programs count instead of recording it, where that is asked for.
 //! - `look` records what threads do when a trace begins.
 //! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
 //!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`,
 //!   `unended`).
-//! - `opened` tells whose memory an open file is, and `connected` with which rights another process
-//!   has connected, for the service (`assembled`).
-//! - `memory` gives back what loading took.
-//! - [`named_tracepoints`] are those that are recorded by their names.
+//! - For the service, `opened` tells of which process an open file is the memory, and `connected`
+//!   with which rights another process has connected (`assembled`).
+//! - `memory` gives back the memory that loading took.
+//! - [`named_tracepoints`] finds the tracepoints that are recorded by their names.
 //! - [`checks`] makes the lines that `tracer-user doctor` prints.
 //!
 //! Nothing is pinned: programs and maps end with the descriptors of this process.
 
-// Whatever comes from outside is no reason to end the program.
+// Input from outside must never end the program.
 #![cfg_attr(
     not(test),
     deny(
@@ -85,7 +86,7 @@ mod unmet;
 mod watching;
 mod withheld;
 
-/// Reads any bytes as BTF, and asks of them what is asked of a kernel's.
+/// Reads any bytes as BTF, and looks up in them what is looked up in a kernel's BTF: for fuzzing.
 #[doc(hidden)]
 pub fn look_through_btf(untrusted: &[u8]) {
     if let Ok(types) = btf::reader::Btf::parse(untrusted) {
@@ -97,12 +98,12 @@ pub fn look_through_btf(untrusted: &[u8]) {
     }
 }
 
-/// Returns the tracepoints that this kernel's BTF has, or that in the file that is `given`, which
+/// Returns the tracepoints in this kernel's BTF, or in the BTF of the file that is `given`. This
 /// needs no privileges.
 ///
 /// # Errors
 ///
-/// It cannot be read.
+/// The BTF cannot be read.
 pub fn tracepoints_of_btf(given: Option<&Path>) -> Result<Vec<DescribedTracepoint>, Unmet> {
     let types = types::read(given)?;
     Ok(types.parse()?.tracepoints())

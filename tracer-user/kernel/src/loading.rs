@@ -164,7 +164,7 @@ impl<'a> Plan<'a> {
             && self.options.wanted_bits() & bits != 0
     }
 
-    /// Returns what is said of guarded processes, one of [`guards`].
+    /// Returns how the programs treat guarded processes: one of [`guards`].
     fn guards(&self) -> u32 {
         match (self.options.guards, self.options.is_beside) {
             (false, _) => guards::NONE,
@@ -308,7 +308,7 @@ impl<'a> Plan<'a> {
     pub fn attach(&self, ebpf: &mut Ebpf) -> Result<Attached, LoadError> {
         let mut bits = wanted::LIFECYCLE | self.options.wanted_bits();
         if !self.kernel.gives_registers() {
-            // What a thread waits for is in these.
+            // The registers of a thread say what it waits for.
             bits &= !wanted::bit(EventTypeId::LOCK_WAIT);
         }
         if self.notes_interrupts {
@@ -326,7 +326,8 @@ impl<'a> Plan<'a> {
             let is_left_out = self.options.calls_at_exit && name == AT_ENTRY;
             !is_left_out && self.kernel.tracepoints.contains(&name)
         };
-        // New processes have their pids known from then on: now those that are there.
+        // From now on, the programs learn the pids of new processes. This listing gives them the
+        // pids of the processes that exist.
         let list = |ebpf: &mut Ebpf| {
             if let (Some(_), Some(btf)) = (self.kernel.namespace, &self.kernel.btf) {
                 let listed = ProcessListing::load(ebpf, btf)?;
@@ -341,7 +342,8 @@ impl<'a> Plan<'a> {
         let calls = links.map(|links| attach_calls(ebpf, links, usize_of(self.cpus)));
         let calls = calls.transpose()?;
         if self.options.calls_at_exit && has("sys_exit") {
-            // The other program tells what ends, where the end does not say so itself.
+            // Exits are recorded without the program at entries, which only says which call ends
+            // where the exit itself does not say so.
             attached.recorded |= bits & wanted::bit(EventTypeId::SYSCALL_EXIT);
         }
         let is_looking = attached.recorded & wanted::bit(EventTypeId::THREAD_STATE) != 0;
@@ -397,11 +399,11 @@ pub(super) fn halves(word: u64) -> [u32; 2] {
 /// Parameters with which the object is loaded.
 pub(super) struct Parameters<'a> {
     pub globals: &'a [Global],
-    /// Variables of the kernel that they name.
+    /// Variables of the kernel that the programs name.
     pub variables: &'a [Variable],
     /// CPUs that the machine may have.
     pub cpus: u32,
-    /// Size of the ring of each of them.
+    /// Size of the ring of each CPU.
     pub cpu_rings: cpu_rings::Size,
     /// Pages of the map `TRACED`.
     pub pages: u32,
@@ -421,18 +423,18 @@ pub(super) struct Parameters<'a> {
     pub counts: CountEntries,
     /// Retention of the stacks of blocked threads.
     pub holds_blocked: bool,
-    /// Retention also of the data from which these are found.
+    /// Stacks that are found from copies of registers and memory, which are retained as well.
     pub copies_stacks: bool,
-    /// Frames of Python.
+    /// Recording of Python frames.
     pub follows_python: bool,
-    /// Contexts of threads.
+    /// Recording of the contexts of threads.
     pub has_contexts: bool,
     pub is_verbose: bool,
 }
 
 impl Parameters<'_> {
     pub fn load(&self, object: &[u8], btf: Option<&Btf>) -> Result<Ebpf, LoadError> {
-        // Level 0 is below every message: the verifier then drops them as dead code.
+        // Level 0 is below every message: the verifier then drops all messages as dead code.
         let (log_level, log_bytes) = if self.is_verbose {
             (LOG_DEBUG, LOG_BYTES)
         } else {
@@ -520,7 +522,7 @@ impl Parameters<'_> {
         for global in self.globals {
             loader.override_global(global.name, &global.value, true);
         }
-        // In words, so that it stays aligned as an object file must be.
+        // The copy is made of words, so that it is aligned as an object file must be.
         let mut words = vec![0_u64; object.len().div_ceil(size_of::<u64>())];
         let bytes = words.as_mut_bytes();
         let bytes = bytes.get_mut(..object.len()).unwrap_or_default();
@@ -532,7 +534,7 @@ impl Parameters<'_> {
     }
 }
 
-/// Returns the entries of a map, of which there is one at least.
+/// Returns the number of entries of a map: `count`, but at least one.
 fn entries(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX).max(1)
 }

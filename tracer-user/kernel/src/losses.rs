@@ -13,11 +13,11 @@ use tracer_engine::event::MonotonicNs;
 use super::mapping::MapMemory;
 use super::unended::UnendedRequests;
 
-/// Interval between questions for missed runs: a few system calls a program, for something that
-/// hardly ever happens.
+/// Interval at which the kernel is asked for missed runs: this takes a few system calls for each
+/// program, and runs are hardly ever missed.
 const MISSES_EVERY: Duration = Duration::from_millis(100);
 
-/// Count that only grows, and the part of it that was reported.
+/// Part of a count that was reported. The count only grows.
 #[derive(Debug, Default)]
 struct Reported(u64);
 
@@ -37,12 +37,13 @@ pub struct LostOnOneCpu {
     pub cpu: usize,
     /// Number of events.
     pub count: u64,
-    /// Time of the first of them, or of one that was reported before.
+    /// Time of the first of these events, or of one before them that was reported already.
     pub since: MonotonicNs,
 }
 
-/// The map `LOST`, an entry a CPU: the number of events that found a ring full since the programs
-/// were loaded. It can be read as long as it exists, even when the programs are gone.
+/// The map `LOST`, with an entry for each CPU: the number of events that found a ring full since
+/// the programs were loaded. The map can be read as long as this value exists, even when the
+/// programs are gone.
 #[derive(Clone)]
 pub struct LostByCpu {
     lost: Arc<MapMemory>,
@@ -57,7 +58,7 @@ impl LostByCpu {
         }
     }
 
-    /// Returns CPUs and their numbers of lost events, without those that lost none.
+    /// Returns the CPUs that have lost events, each with the number of these events.
     #[must_use]
     pub fn counts(&self) -> Vec<(usize, u64)> {
         (0..self.cpus)
@@ -66,8 +67,8 @@ impl LostByCpu {
             .collect()
     }
 
-    /// Returns how many events of guarded processes were withheld, since these could not be looked
-    /// into. They are not among the lost ones.
+    /// Returns how many events of guarded processes were withheld, since the processes could not be
+    /// looked into. These are not among the lost events.
     #[must_use]
     pub fn withheld(&self) -> u64 {
         let on_each = (0..self.cpus).map(|cpu| self.count_on(cpu, offset_of!(LostOnCpu, withheld)));
@@ -119,7 +120,8 @@ impl LossReader {
         }
     }
 
-    /// Events that found a ring full since the last call, by CPU. Those that did not are left out.
+    /// Returns the events that found a ring full since the last call, by CPU. CPUs without any are
+    /// left out.
     pub fn ring_full(&self) -> impl Iterator<Item = LostOnOneCpu> {
         (0..self.by_cpu.cpus).filter_map(|cpu| self.ring_full_on(cpu))
     }
@@ -133,8 +135,8 @@ impl LossReader {
         if count == 0 {
             return None;
         }
-        // The time is written after the count, and stays that of an earlier one where events are
-        // counted between our look and our word that they were reported.
+        // The programs write the time after the count. Where they count events between the look at
+        // the count and the store to `reported` below, the time stays that of an earlier event.
         let first_ns = word(offset_of!(LostOnCpu, first_ns))?.load(Ordering::Relaxed);
         reported.store(so_far, Ordering::Release);
         Some(LostOnOneCpu {
@@ -144,16 +146,17 @@ impl LossReader {
         })
     }
 
-    /// Returns of functions that the kernel did not see since the last call, since too many were
-    /// pending.
+    /// Returns the number of function returns that the kernel did not see since the last call,
+    /// because too many were pending.
     pub fn unseen_returns(&mut self) -> u64 {
         let count = self.unseen_returns.word(0);
         let count = count.map_or(0, |count| count.load(Ordering::Relaxed));
         self.returns.growth(count)
     }
 
-    /// Ends of requests that the kernel did not report since the last call, as their reuse has
-    /// shown; after [`ask_soon`](Self::ask_soon) also those of requests that were not reused yet.
+    /// Returns the number of ends of requests that the kernel did not report since the last call,
+    /// as the reuse of these requests has shown. After [`ask_soon`](Self::ask_soon) at the end of a
+    /// stream, the ends of requests that were not reused yet count too.
     pub fn untold_ends(&mut self) -> u64 {
         let reused = || {
             let count = self.untold_ends.word(0);
@@ -165,8 +168,9 @@ impl LossReader {
         self.ends.growth(count)
     }
 
-    /// Runs that the kernel skipped because the program was running on that CPU already, since the
-    /// last call that reported any. Asked for now and then only; see [`ask_soon`](Self::ask_soon).
+    /// Returns the number of runs that the kernel skipped because the program was running on that
+    /// CPU already, since the last call that reported any. The kernel is asked only now and then;
+    /// see [`ask_soon`](Self::ask_soon).
     pub fn missed(&mut self) -> u64 {
         if self
             .missed_read
@@ -179,15 +183,17 @@ impl LossReader {
         self.missed.growth(count)
     }
 
-    /// Makes the next call of [`missed`](Self::missed) ask, and, where the stream ends, that of
-    /// [`untold_ends`](Self::untold_ends), which takes a tenth of a second then.
+    /// Makes the next call of [`missed`](Self::missed) ask the kernel. At the end of a stream
+    /// (`is_end`), also makes the next call of [`untold_ends`](Self::untold_ends) look at requests
+    /// that were not reused yet, which may take a tenth of a second, or two.
     pub fn ask_soon(&mut self, is_end: bool) {
         self.missed_read = None;
         self.looks_at_unended = is_end;
     }
 }
 
-/// Returns the kernel's count for a program (since 5.12; before that they were not counted).
+/// Returns how many runs of a program the kernel has skipped; `None` before 5.12, where they were
+/// not counted.
 fn recursion_misses(program: &OwnedFd) -> Option<u64> {
     let fd = program.as_raw_fd();
     let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;

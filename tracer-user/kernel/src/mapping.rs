@@ -17,7 +17,7 @@ pub fn page_bytes() -> usize {
 pub enum Access {
     /// Reading what the kernel writes.
     Read,
-    /// Both.
+    /// Reading and writing.
     ReadWrite,
 }
 
@@ -76,7 +76,8 @@ impl MapMemory {
         Ok(Self { base, length })
     }
 
-    /// Returns the byte at offset `at`. It may be stored to only where the mapping was made for it.
+    /// Returns the byte at offset `at`. It may be stored to only in a mapping for
+    /// [`Access::ReadWrite`].
     pub fn byte(&self, at: usize) -> Option<&AtomicU8> {
         if at >= self.length {
             return None;
@@ -96,8 +97,8 @@ impl MapMemory {
         }
     }
 
-    /// Returns the 64-bit word at offset `at`, a multiple of 8. It may be stored to only where the
-    /// mapping was made for it.
+    /// Returns the 64-bit word at offset `at`, a multiple of 8. It may be stored to only in a
+    /// mapping for [`Access::ReadWrite`].
     pub fn word(&self, at: usize) -> Option<&AtomicU64> {
         if !at.is_multiple_of(8) || at.checked_add(8)? > self.length {
             return None;
@@ -109,8 +110,8 @@ impl MapMemory {
         Some(unsafe { AtomicU64::from_ptr(word.as_ptr().cast()) })
     }
 
-    /// Returns the 32-bit word at offset `at`, a multiple of 4. It may be stored to only where the
-    /// mapping was made for it.
+    /// Returns the 32-bit word at offset `at`, a multiple of 4. It may be stored to only in a
+    /// mapping for [`Access::ReadWrite`].
     pub fn half_word(&self, at: usize) -> Option<&AtomicU32> {
         if !at.is_multiple_of(4) || at.checked_add(4)? > self.length {
             return None;

@@ -1,13 +1,13 @@
-//! Memory that is not needed any more, and that the allocator would keep.
+//! Gives back memory that is not needed any more, and that the allocator would keep.
 
 use std::fs;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Shortest time between two times at which freed memory is given back.
+/// Shortest interval at which freed memory is given back.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(10);
 
-/// Part of the time that giving it back may take: one in so many.
+/// Part of the time that giving back memory may take: one in this many.
 const PART_OF_TIME: u32 = 1000;
 
 /// Freed memory, which is given back now and then. After a burst of events much is free, and the
@@ -26,7 +26,7 @@ impl Default for FreedMemory {
 }
 
 impl FreedMemory {
-    /// Gives freed memory back, where that was long ago.
+    /// Gives freed memory back, unless that was done a short time ago.
     pub fn tick(&mut self) {
         if Instant::now() < self.due {
             return;
@@ -39,10 +39,11 @@ impl FreedMemory {
     }
 }
 
-/// Has each large piece of memory given back as soon as it is freed, and lie apart from small ones,
-/// which would hold its pages in part.
+/// Makes the allocator give back each large piece of memory as soon as it is freed. Large pieces
+/// then lie apart from small ones, which would otherwise keep part of their pages in use.
 pub fn give_back_large_pieces_at_once() {
-    /// Bytes from which on a piece is large: glibc's own first value, which it raises.
+    /// Bytes from which on a piece is large: the value that glibc begins with, and raises by
+    /// itself.
     #[cfg(target_env = "gnu")]
     const LARGE: libc::c_int = 128 << 10;
     #[cfg(target_env = "gnu")]
@@ -52,7 +53,7 @@ pub fn give_back_large_pieces_at_once() {
     };
 }
 
-/// Gives back what was freed in small pieces, between others.
+/// Gives back memory that was freed in small pieces, between others that are in use.
 fn give_back_freed() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointers, and changes nothing that is in use.
@@ -61,10 +62,10 @@ fn give_back_freed() {
     };
 }
 
-/// Gives back memory that loading took and the trace does not need: memory that was freed, which
-/// the allocator would keep for ever in small pieces (a good ten megabytes for the kernel's type
-/// information), and the pages of files that were looked at, such as the code that loads. Those
-/// come back from the system's cache when they are looked at again.
+/// Gives back memory that loading took and the trace does not need. First, memory that was freed:
+/// the allocator would keep it for ever in small pieces (a good ten megabytes for the kernel's type
+/// information). Second, the pages of files that were looked at, such as the code that loads: these
+/// come back from the system's cache when they are used again.
 pub fn give_back_what_is_free() {
     give_back_freed();
     match fs::read_to_string("/proc/self/smaps") {
@@ -73,8 +74,8 @@ pub fn give_back_what_is_free() {
     }
 }
 
-/// Returns the mappings of `/proc/self/smaps` that can be read again from a file as they are: they
-/// are not writable, and were not written to.
+/// Returns the mappings in `/proc/self/smaps` whose pages can be read again from a file: they are
+/// not writable, and were not written to.
 fn mappings_of_files(mappings: &str) -> impl Iterator<Item = Range<usize>> {
     let mut at_hand = None;
     mappings.lines().filter_map(move |line| {
@@ -91,8 +92,8 @@ fn mappings_of_files(mappings: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Reads a line of mappings. `None` where the line does not begin a mapping; else its range, where
-/// it is a file's and read only.
+/// Reads a line of `/proc/self/smaps`. `None` where the line does not begin a mapping; else the
+/// range of the mapping, if it is read only and of a file.
 #[expect(clippy::option_option, reason = "two questions, each with a no")]
 fn file_mapping(line: &str) -> Option<Option<Range<usize>>> {
     let mut words = line.split_ascii_whitespace();
@@ -127,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// A test looks at the memory of all.
+    /// Each test looks at the memory of the whole process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
     /// Returns kilobytes of resident memory, of the kind that `/proc` calls so.
@@ -181,7 +182,8 @@ mod tests {
         const LARGE: usize = 192 << 10;
         let _turn = ONE_AT_A_TIME.lock().unwrap();
         give_back_large_pieces_at_once();
-        // After one that is freed, the allocator takes those of its size from the heap.
+        // Once a piece of this size is freed, the allocator by itself takes further ones from the
+        // heap.
         drop(std::hint::black_box(vec![1_u8; LARGE]));
         let pieces = (0..200).map(|_| (vec![1_u8; LARGE], vec![1_u8; 200]));
         let (large, small): (Vec<_>, Vec<_>) = pieces.unzip();

@@ -1,10 +1,12 @@
-//! Code that processes move (`mremap`), which the kernel does not report to profilers: two small
-//! programs around that call report it, in the rings of all other reports.
+//! Code that processes move (`mremap`). The kernel does not report this to profilers, so two small
+//! eBPF programs, where that call begins and where it ends, report it into the rings that all other
+//! reports go to.
 //!
-//! They run where the call is made and cost nothing elsewhere. Where the kernel attaches no
-//! programs to its functions they run at all system calls, if these are recorded anyway: for itself
-//! that would cost every process of the machine too much. What is moved is unknown from the call's
-//! beginning to its end, since another thread may run it meanwhile.
+//! The programs run only when that call is made, and cost nothing elsewhere. Where the kernel
+//! attaches no programs to its functions, they run at all system calls instead, if these are
+//! recorded anyway: otherwise this would cost every process of the machine too much. From the
+//! beginning of the call to its end, the moved code is unknown, since another thread may run it
+//! meanwhile.
 
 use std::io;
 use std::ops::Range;
@@ -29,12 +31,12 @@ pub struct Move {
     old: u64,
     old_bytes: u64,
     new_bytes: u64,
-    /// Address that it is to have; `None` where the kernel chooses.
+    /// Address that it is moved to; `None` where the kernel chooses one.
     wanted: Option<u64>,
 }
 
 impl Move {
-    /// Makes it of the arguments of the call.
+    /// Returns the move that a call with these arguments makes.
     pub(super) fn new([old, old_bytes, new_bytes, flags, new]: [u64; 5]) -> Self {
         let page = u64::try_from(page_bytes()).unwrap_or(4096);
         let whole = |bytes: u64| bytes.checked_next_multiple_of(page).unwrap_or(bytes);
@@ -46,20 +48,21 @@ impl Move {
         }
     }
 
-    /// Returns what says that nothing is known from the beginning of the call on.
+    /// Returns mappings of nothing at the addresses that are unknown from the beginning of the call
+    /// on.
     pub fn unknown_before(&self) -> impl Iterator<Item = Mapping> + use<> {
         let old = nothing_at(self.old, self.old_bytes);
         let new = self.wanted.and_then(|new| nothing_at(new, self.new_bytes));
         old.into_iter().chain(new)
     }
 
-    /// Returns what says that what was before at the address that the call returned is gone; `None`
-    /// where it failed.
+    /// Returns a mapping of nothing at the address that the call returned, where nothing is left of
+    /// what was there before; `None` where the call failed.
     pub fn unknown_after(&self, result: u64) -> Option<Mapping> {
         nothing_at(self.done(result)?, self.new_bytes)
     }
 
-    /// Addresses of what is moved.
+    /// Returns the addresses of what is moved.
     pub(super) fn moved(&self) -> Range<u64> {
         self.old..self.old.saturating_add(self.old_bytes)
     }
@@ -85,7 +88,7 @@ impl Move {
     }
 
     fn done(&self, result: u64) -> Option<u64> {
-        // Errors are the last page of addresses.
+        // Results in the last page of addresses are errors.
         (result < u64::MAX - 4095).then_some(result)
     }
 }
@@ -104,7 +107,8 @@ pub enum MoveStep {
     Ended(u64),
 }
 
-/// Words of the registers that are read, and in these the arguments.
+/// Number of words of the registers that are read, and the places of the call's arguments among
+/// them.
 #[cfg(target_arch = "x86_64")]
 mod registers {
     pub const WORDS: usize = 15;
@@ -142,12 +146,13 @@ const FUNCTIONS: [(&str, i32); 1] = [("__arm64_sys_mremap", CALL)];
 /// Words of a report: whether the call ends, its number, the result, the registers.
 const WORDS: usize = 3 + registers::WORDS;
 
-/// Reads what the programs have reported; `None` of other bytes.
+/// Reads a report of the programs; `None` for other bytes.
 pub(super) fn parse(data: &[u8]) -> Option<(Move, MoveStep)> {
     let (words, _) = data.as_chunks::<{ size_of::<u64>() }>();
     let words: &[[u8; 8]; WORDS] = words.first_chunk()?;
     let word = |at: usize| Some(u64::from_ne_bytes(*words.get(at)?));
-    // Another call has this number in programs of the other kind: it makes something unknown.
+    // In programs of the other kind, this number may be that of another call: the report then makes
+    // some code unknown.
     let is_compat = word(1)? == u64::from(COMPAT_CALL.cast_unsigned());
     let places = if is_compat {
         registers::COMPAT_ARGUMENTS
@@ -172,18 +177,21 @@ pub(super) fn parse(data: &[u8]) -> Option<(Move, MoveStep)> {
 /// Functions that the programs may be attached to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MoveHooks<'a> {
-    /// The kernel's own types, which have the functions of the call alone.
+    /// The kernel's own types, by which the programs are attached to the functions of the call
+    /// alone.
     pub btf: Option<&'a Btf>,
-    /// Those of all system calls too, where the others are refused: programs run there anyway.
+    /// Whether the programs may run at all system calls, where the kernel does not attach them to
+    /// functions: other programs run there anyway.
     pub at_calls: bool,
 }
 
-/// The programs, attached, and what they report to.
+/// The attached programs, and the events that they report to.
 #[derive(Debug)]
 pub(super) struct MoveReports {
     _attached: Vec<OwnedFd>,
     _events: Vec<OwnedFd>,
-    /// The events by CPU: the kernel empties it once its descriptor is closed.
+    /// Map of the events by CPU. It is kept open, since the kernel empties it once its descriptor
+    /// is closed.
     _map: OwnedFd,
 }
 
@@ -235,14 +243,15 @@ fn name(ends: bool) -> &'static str {
     if ends { "move_ends" } else { "move_begins" }
 }
 
-/// Attaches the programs to the kernel's functions of the call, so that they run there alone.
+/// Attaches the programs to the kernel's functions of the call, so that they run at this call
+/// alone.
 fn attach_to_functions(btf: Option<&Btf>, map: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let btf = btf.ok_or_else(|| io::Error::other("the kernel has no types of its own"))?;
     let mut attached = Vec::new();
     for (index, (function, number)) in FUNCTIONS.into_iter().enumerate() {
         let id = match btf.id_by_type_name_kind(function, BtfKind::Func) {
             Ok(id) => id,
-            // Programs of 32 bits do not run.
+            // The kernel does not run programs of 32 bits.
             Err(_) if index > 0 => continue,
             Err(source) => return Err(io::Error::other(source)),
         };
@@ -259,7 +268,7 @@ fn attach_to_functions(btf: Option<&Btf>, map: &OwnedFd) -> io::Result<Vec<Owned
     Ok(attached)
 }
 
-/// Attaches them to where all system calls begin and end.
+/// Attaches the programs where all system calls begin and end.
 fn attach_to_calls(map: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
     let places = [(c"sys_enter", false), (c"sys_exit", true)];
     let attached = places.into_iter().map(|(place, ends)| {
@@ -287,9 +296,10 @@ fn open_event(cpu: u32, sample_type: u64) -> io::Result<OwnedFd> {
     perf::open_on(attributes, cpu)
 }
 
-/// Returns the program that reports the calls with a number, or all of the call where it runs at
-/// each one. Its context has the address of the registers of the process; behind that a beginning
-/// has the number, and an end the result.
+/// Returns the program that reports where the call begins, or where it ends. With a `number`, the
+/// program runs at the function of the call with this number. Without one, it runs at all system
+/// calls, and reports this one alone. The context has the address of the process's registers.
+/// Behind it, a beginning has the number of the call, and an end has the result.
 fn assemble(map: &OwnedFd, ends: bool, number: Option<i32>) -> Vec<Instruction> {
     const CONTEXT: u8 = 6;
     const NUMBER: u8 = 7;
@@ -303,9 +313,9 @@ fn assemble(map: &OwnedFd, ends: bool, number: Option<i32>) -> Vec<Instruction> 
     const JUMP_IF: u8 = 0x15;
     /// A constant that is a map's descriptor.
     const MAP: u8 = 1;
-    /// Event of the CPU that this runs on.
+    /// Flag for the event of the CPU that the program runs on.
     const THIS_CPU: u32 = u32::MAX;
-    /// Bits of a number that tell calls of one kind from each other.
+    /// Bits of a call's number, without the one that marks x32.
     const NUMBERS: i32 = 0x3fff_ffff;
     #[expect(clippy::cast_possible_truncation, reason = "a few words")]
     const BYTES: i16 = (WORDS * size_of::<u64>()) as i16;
@@ -325,7 +335,7 @@ fn assemble(map: &OwnedFd, ends: bool, number: Option<i32>) -> Vec<Instruction> 
                 program.put_at(READ, NUMBER, CONTEXT, 8, 0);
             }
             program.put(AND, NUMBER, 0, NUMBERS);
-            // Past the next one.
+            // Jumps past the next instruction.
             program.put_at(JUMP_IF, NUMBER, 0, 1, CALL);
             program.leave_unless(NUMBER, COMPAT_CALL);
         }
@@ -379,7 +389,7 @@ mod tests {
         let moved = [at(16), at(4), at(4), 1 | FIXED, at(64)];
         assert_eq!(place(moved, 16, 20, at(64)), Some((64, 68)));
         assert_eq!(place(moved, 17, 18, at(64)), Some((65, 66)));
-        // It failed: all is where it was.
+        // The call failed: all is where it was.
         assert_eq!(
             place(moved, 17, 18, (-12_i64).cast_unsigned()),
             Some((17, 18))
@@ -391,7 +401,7 @@ mod tests {
         let shrunk = [at(16), at(4), at(2), 0, 0];
         assert_eq!(place(shrunk, 16, 20, at(16)), Some((16, 18)));
         assert_eq!(place(shrunk, 18, 20, at(16)), None);
-        // Nowhere in the space of addresses.
+        // Addresses beyond the last one.
         let beyond = [u64::MAX - 10, u64::MAX, u64::MAX, FIXED, u64::MAX - 10];
         assert_eq!(Move::new(beyond).unknown_before().count(), 0);
         assert!(

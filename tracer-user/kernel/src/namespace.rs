@@ -1,9 +1,10 @@
-//! The pid namespace in which this process is, and the pids of its processes in the first one.
+//! The pid namespace of this process, and the pids that its processes have in the first pid
+//! namespace.
 //!
-//! The programs find a process by its pid in the kernel's first pid namespace. Where this process
-//! is in another, as in a container, those pids cannot be seen: the kernel is asked for both pids
-//! of every existing process (a BPF iterator, which shows those of the reader's own namespace), and
-//! a program notes both for every process that begins.
+//! The eBPF programs know a process by its pid in the kernel's first pid namespace. Where this
+//! process is in another one, as in a container, it cannot see those pids. So it asks the kernel
+//! for both pids of every existing process (by a BPF iterator, which shows the processes of the
+//! reader's own namespace), and a program notes both pids of every process that begins.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -88,7 +89,8 @@ impl ProcessListing {
             .collect())
     }
 
-    /// Returns the processes that exist now: by their pid here, and in the first namespace.
+    /// Returns the processes that exist now, each with its pid in this namespace and in the first
+    /// one.
     pub fn processes(&self, ebpf: &mut Ebpf) -> Result<Vec<Process>, LoadError> {
         let threads = self.threads(ebpf)?;
         let of_first_threads = threads.iter().filter(|thread| thread.tid == thread.pid);
@@ -104,7 +106,7 @@ impl ProcessListing {
 /// Process, by its pids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Pid in our pid namespace.
+    /// Pid in this process's pid namespace.
     pub here: i32,
     /// Pid in the first one.
     pub first: i32,
@@ -118,7 +120,7 @@ fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, LoadError> {
         .map_err(|_other_kind| LoadError::PartMissing { name: LISTING })
 }
 
-/// Reads the program's output, with an attachment that ends with the reading.
+/// Attaches the program for this one reading, and reads its output.
 pub(super) fn read(program: &mut Iter) -> io::Result<Vec<u8>> {
     let link = program.attach().map_err(io::Error::other)?;
     let link = program.take_link(link).map_err(io::Error::other)?;
@@ -134,14 +136,16 @@ mod tests {
 
     #[test]
     fn the_namespace_of_this_process_is_the_one_that_its_status_shows() {
-        // Before 4.1 the kernel does not say; no kernel with eBPF as it is needed is that old.
+        // Kernels before 4.1 do not show this line; the eBPF that is needed here is newer than
+        // that.
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let pids = status
             .lines()
             .find_map(|line| line.strip_prefix("NSpid:"))
             .unwrap();
         let is_nested = own().unwrap().is_some();
-        // Seen by its own /proc it has one pid; deeper, in that of another, more.
+        // A `/proc` of this process's own pid namespace shows one pid; that of an outer one shows
+        // more.
         assert!(pids.split_whitespace().count() == 1 || is_nested);
         assert!(is_proc_own() || is_nested);
     }

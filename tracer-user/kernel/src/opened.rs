@@ -1,14 +1,14 @@
-//! The process whose memory an open file is (`/proc/PID/mem`), whichever mount of `/proc` it was
-//! opened in.
+//! Tells of which process an open file is the memory (`/proc/PID/mem`), whichever mount of `/proc`
+//! it was opened in.
 //!
-//! Two mounts of `/proc` have nothing in common that a file of theirs shows from outside: another
-//! device, other inodes, in another pid namespace other names. The kernel's own structures say it:
-//! the file's operations are those of the memory of processes, and its inode has the `struct pid`.
-//! A small program reads them. It runs when it is asked, in the thread that asks, and is attached
-//! to nothing.
+//! From outside, the files of two mounts of `/proc` cannot be compared: they have other devices,
+//! other inodes and, in another pid namespace, other names. The kernel's own structures say it: the
+//! operations of the file are those of the memory of processes, and its inode has the `struct pid`
+//! of the process. A small eBPF program reads them. It is attached to nothing: this process runs it
+//! on request, in the calling thread.
 //!
-//! What it follows is there as long as it runs: the descriptors are the calling process's, an open
-//! file has its inode, and that one its `struct pid`.
+//! All that the program follows exists while it runs: the descriptors belong to the calling
+//! process, an open file keeps its inode, and the inode keeps its `struct pid`.
 
 use std::fs::File;
 use std::io;
@@ -26,7 +26,7 @@ use crate::types;
 #[derive(Debug)]
 pub struct OpenedMemory {
     program: OwnedFd,
-    /// The memory of this process: it has the operations that such a file has.
+    /// The memory of this process: a file with the operations that the program looks for.
     own: File,
 }
 
@@ -35,8 +35,8 @@ impl OpenedMemory {
     ///
     /// # Errors
     ///
-    /// The kernel does not take it, or does not say where its structures have what is read; or this
-    /// process has no `/proc`, descriptor or memory for it.
+    /// The kernel does not take the program, or its types do not say where the members are that the
+    /// program reads; or this process has no `/proc`, descriptor or memory for the program.
     pub fn load() -> io::Result<Self> {
         let own = File::open("/proc/self/mem")?;
         let types = types::read(None).map_err(io::Error::other)?;
@@ -50,13 +50,13 @@ impl OpenedMemory {
         })
     }
 
-    /// Tells whether a file is the memory of a process that is called `pid` in the pid namespace of
-    /// this process and has not been waited for. Nothing is read from the file, and no file system
-    /// is asked.
+    /// Tells whether a file is the memory of the process that has this `pid` in the pid namespace
+    /// of this process, and has not been waited for. This reads nothing from the file, and asks no
+    /// file system.
     ///
     /// # Errors
     ///
-    /// The kernel does not run the program: it runs those of this kind since Linux 5.10.
+    /// The kernel does not run the program: kernels run programs of this kind since Linux 5.10.
     pub fn is_of(&self, file: BorrowedFd<'_>, pid: i32) -> io::Result<bool> {
         let wide = |number: i32| u64::from(number.cast_unsigned());
         let asked: [u64; 3] = [
@@ -71,7 +71,7 @@ impl OpenedMemory {
 /// Result of the program where the file is the process's memory.
 const IS_OF: u32 = 1;
 
-/// Places where the kernel's structures have what is read.
+/// Offsets of the members of the kernel's structures that the program reads.
 #[derive(Debug)]
 struct Places {
     files: i32,
@@ -79,7 +79,7 @@ struct Places {
     descriptors: i32,
     operations: i32,
     inode: i32,
-    /// The `struct pid` of a process, behind the inode that is in the same structure.
+    /// Distance from an inode to the pointer to the `struct pid`, which is in the same structure.
     pid_behind_inode: i32,
     own_pid: i32,
     level: i32,
@@ -87,7 +87,7 @@ struct Places {
     number: i32,
     namespace: i32,
     each_number: i32,
-    /// First process that has a `struct pid` as its own.
+    /// Pointer to the first task whose process has a `struct pid` as its own.
     process: i32,
 }
 
@@ -131,7 +131,7 @@ mod kept {
     pub const THEIRS: u8 = 9;
 }
 
-/// Place on the stack of what is compared.
+/// Offset from the frame pointer of the value that is compared.
 const COMPARED: i16 = Assembly::WORD - 8;
 
 /// Parts of the question, by their places in the context.
@@ -142,7 +142,8 @@ mod asked {
 }
 
 impl Assembly {
-    /// Reads the 32 bits that are so far behind the address in `base` into the third register.
+    /// Reads the 32 bits that are `offset` bytes behind the address in `base` into the third
+    /// register.
     fn half(&mut self, base: u8, offset: i32) {
         self.put(COPY, register::THIRD, base, 0);
         self.put(ADD, register::THIRD, 0, offset);
@@ -150,8 +151,8 @@ impl Assembly {
         self.put_at(READ_HALF, register::THIRD, register::FRAME, Self::WORD, 0);
     }
 
-    /// Reads the file of a descriptor, which is at this place in what was asked, into the third
-    /// register.
+    /// Reads the file of a descriptor into the third register. `descriptor` is the place of the
+    /// descriptor in the question.
     fn file(&mut self, descriptor: i16) {
         self.put_at(READ, register::THIRD, kept::ASKED, descriptor, 0);
         self.put(SHIFT, register::THIRD, 0, 3);
@@ -160,14 +161,15 @@ impl Assembly {
         self.leave_where(JUMP_IF, register::THIRD, 0, 0);
     }
 
-    /// Leaves unless the third register has what is compared, which is not 0.
+    /// Leaves the program unless the third register has the value that `compare` has noted, and
+    /// this is not 0.
     fn leave_unless_as_compared(&mut self) {
         self.leave_where(JUMP_IF, register::THIRD, 0, 0);
         self.put_at(READ, register::FIRST, register::FRAME, COMPARED, 0);
         self.leave_unless_same(register::THIRD, register::FIRST);
     }
 
-    /// Notes the third register as what is compared.
+    /// Notes the value of the third register, which is to be compared.
     fn compare(&mut self) {
         self.put_at(WRITE, register::FRAME, register::THIRD, COMPARED, 0);
     }
@@ -183,7 +185,7 @@ fn assemble(places: &Places) -> Vec<Instruction> {
     program.follow(places.descriptors);
     program.put(COPY, kept::OWN, register::THIRD, 0);
 
-    // The file has the operations of the memory of processes.
+    // The file must have the operations of the memory of processes.
     program.file(asked::OWN_MEMORY);
     program.follow(places.operations);
     program.compare();
@@ -192,7 +194,8 @@ fn assemble(places: &Places) -> Vec<Instruction> {
     program.follow(places.operations);
     program.leave_unless_as_compared();
 
-    // Its `struct pid` is that of a process which is there, and not of another thread.
+    // Its `struct pid` must be that of a process that is still there, and not that of a single
+    // thread.
     program.pointer(kept::THEIRS, places.inode);
     program.follow(places.pid_behind_inode);
     program.leave_where(JUMP_IF, register::THIRD, 0, 0);
@@ -200,7 +203,7 @@ fn assemble(places: &Places) -> Vec<Instruction> {
     program.follow(places.process);
     program.leave_where(JUMP_IF, register::THIRD, 0, 0);
 
-    // It has this number in the pid namespace of the calling process.
+    // It must have this number in the pid namespace of the calling process.
     program.pointer(kept::TASK, places.own_pid);
     program.put(COPY, kept::OWN, register::THIRD, 0);
     program.half(kept::OWN, places.level);

@@ -18,8 +18,7 @@ use tracer_syscalls::descriptors::DescriptorOptions;
 /// Options with which the eBPF programs are loaded.
 #[derive(Clone, Debug)]
 pub struct KernelOptions {
-    /// Bytes of each BPF ring; rounded up to a power of two of pages. There is one for every few
-    /// CPUs.
+    /// Bytes of each BPF ring; rounded up to a power of two of pages. Every few CPUs have one ring.
     pub ring_bytes: u32,
     /// Types that are wanted beside those that say which processes exist (fork, thread
     /// creation, exec, exit, rename), which are always recorded. A stream's filter can take
@@ -30,24 +29,24 @@ pub struct KernelOptions {
     /// Recording of calls only as they end, with what is known of them then: no event says that
     /// they begin.
     pub calls_at_exit: bool,
-    /// Possibility to detach the programs at system calls and to attach them again, which
-    /// [`take_call_rates`](super::KernelTracer::take_call_rates) has the counts for: where they are
-    /// not attached, calls cost their programs nothing.
+    /// Possibility to detach the programs at system calls and to attach them again: while they are
+    /// detached, calls cost their processes nothing.
+    /// [`take_call_rates`](super::KernelTracer::take_call_rates) has the counts by which to do so.
     pub detaches_calls: bool,
-    /// Bytes that are read of the memory to which an argument of theirs points, at most 4096; 0:
-    /// none.
+    /// Bytes that are read of the memory to which an argument of a system call points, at most
+    /// 4096; 0: none.
     pub string_bytes: u32,
     /// Recording of descriptors.
     pub descriptors: DescriptorOptions,
     /// Recording of stacks.
     pub stacks: StackOptions,
-    /// Stacks for other processes, which find their functions themselves: stacks are given as they
-    /// were recorded, and what processes have mapped apart from them
+    /// Stacks for other processes, which find the functions themselves: stacks are given as they
+    /// were recorded, and the reports of what processes have mapped are given apart from them
     /// ([`KernelSource::take_mappings`](super::KernelSource::take_mappings)).
     pub stacks_for_others: bool,
     /// Recording of the traces and spans of OpenTelemetry that threads work for.
     pub thread_contexts: bool,
-    /// Contexts for other processes, which find out where they are and say so
+    /// Contexts for other processes, which find out where the contexts are and say so
     /// ([`KernelSource::place_contexts`](super::KernelSource::place_contexts)).
     pub contexts_for_others: bool,
     /// Probes in programs.
@@ -62,13 +61,13 @@ pub struct KernelOptions {
     pub inherit: bool,
     /// Wake-up of the reader by each exec: it has to look at the new program at once.
     pub wakes_at_exec: bool,
-    /// Possibility to [guard](super::KernelTracer::trace_guarded) processes. Loading takes a fifth
-    /// of a second more with it.
+    /// Possibility to [guard](super::KernelTracer::trace_guarded) processes. With it, loading takes
+    /// a fifth of a second more.
     pub guards: bool,
-    /// Whether another recording of the same guarded processes is there, which counts what is
-    /// withheld of their forks, ends and names.
+    /// Whether another recording traces the same guarded processes, and counts the withheld events
+    /// of their forks, ends and names.
     pub is_beside: bool,
-    /// The file with the kernel's types, where they are not to be only the kernel's own.
+    /// File with the kernel's types, where the user names one.
     pub types: Option<PathBuf>,
     /// Output of the programs' own diagnostics. They go to `tracing`, target `tracer_ebpf`, level
     /// debug.
@@ -76,9 +75,9 @@ pub struct KernelOptions {
 }
 
 impl Default for KernelOptions {
-    /// Options for processes that are given by pid: rings of 4 MiB; of each process what is always
-    /// recorded and nothing else, of its children too; all system calls, where those types are
-    /// wanted.
+    /// Returns options for processes that are given by pid, and for their children. Rings have 4
+    /// MiB. Only the types that are always recorded are wanted; all system calls are recorded once
+    /// their types are wanted.
     fn default() -> Self {
         Self {
             ring_bytes: 4 << 20,

@@ -1,4 +1,4 @@
-//! Perf events by which programs are attached: nothing reads them.
+//! Perf events: those by which programs are attached, which report nothing, and those that report.
 
 use std::io;
 use std::mem::size_of;
@@ -100,7 +100,7 @@ pub(super) fn link(
     unsafe { bpf(LINK_CREATE, &attributes) }
 }
 
-/// Puts what an event reports into the ring of another one.
+/// Makes an event report into the ring of another one.
 pub(super) fn report_into(event: &OwnedFd, other: BorrowedFd<'_>) -> io::Result<()> {
     /// `PERF_EVENT_IOC_SET_OUTPUT`.
     const SET_OUTPUT: libc::c_ulong = 0x2405;
@@ -116,9 +116,9 @@ pub(super) fn report_into(event: &OwnedFd, other: BorrowedFd<'_>) -> io::Result<
 /// The program that takes samples of what runs.
 const SAMPLER: &str = "sample_cpu";
 
-/// Attaches the program to a clock of each CPU, so often a second; nothing where that is 0. The
-/// clock is the kernel's own, which every machine has. It stays attached as long as what was
-/// loaded.
+/// Attaches the program to a clock of each CPU, which runs it this many times a second; attaches
+/// nothing where that is 0. The clock is the kernel's own, which every machine has. The program
+/// stays attached as long as `ebpf` lives.
 pub(super) fn attach_sampler(ebpf: &mut Ebpf, per_second: u32) -> Result<(), LoadError> {
     if per_second == 0 {
         return Ok(());

@@ -11,15 +11,15 @@ use tracer_common::kernel::{KERNEL_EVENT_TYPES, wanted};
 use super::call_links::CallLinks;
 use super::error::LoadError;
 
-/// Tracepoint. The program for it as BTF tracepoint has its name, that for it as raw tracepoint has
-/// `_raw` after it.
+/// Tracepoint with a program for it. The program for the BTF tracepoint has its name; that for the
+/// raw tracepoint has `_raw` behind it.
 struct Tracepoint {
     /// Name of the program, which begins with that of the tracepoint.
     name: &'static str,
     /// Types that are not recorded without it, as bits.
     records: u64,
-    /// Types that are recorded without it with less in it, as bits, and [what else needs
-    /// it](NEEDED_OTHERWISE).
+    /// Types that are recorded without it, but with less in their events, as bits; and bits of
+    /// [what else needs it](NEEDED_OTHERWISE).
     helps: u64,
 }
 
@@ -42,22 +42,22 @@ impl Tracepoint {
 }
 
 /// Bit beside those of types: tracepoints that are needed when processes are chosen by control
-/// group. No type has the bit 0.
+/// group. No type has bit 0.
 pub const CONTROL_GROUPS: u64 = 1;
 /// Bit beside those of types: tracepoints that are needed where interrupts are noted as they begin
 /// and end. It is the bit of a type that the kernel does not have.
 pub const INTERRUPTS: u64 = wanted::bit(EventTypeId::ERROR);
 /// Bit beside those of types: tracepoints that describe descriptors.
 pub const DESCRIPTORS: u64 = wanted::bit(EventTypeId::START);
-/// Bits beside those of types: tracepoints at which is counted: system calls, how long they take,
-/// what threads do, page faults.
+/// Bits beside those of types: tracepoints at which programs count system calls, how long these
+/// take, what threads do, and page faults.
 pub const COUNTED_CALLS: u64 = wanted::bit(EventTypeId::STOP);
 pub const COUNTED_CALL_TIMES: u64 = wanted::bit(EventTypeId::FLUSH_START);
 pub const COUNTED_SWITCHES: u64 = wanted::bit(EventTypeId::FILTER);
 pub const COUNTED_FAULTS: u64 = wanted::bit(EventTypeId::OVERFLOW);
 
-/// Suffixes of a tracepoint's name: other programs there, which describe descriptors and tell of
-/// locks, and come before the first; and one that counts, instead of it.
+/// Suffixes of the names of further programs at a tracepoint. Those that describe descriptors or
+/// tell of locks come before the program without a suffix; the one that counts takes its place.
 const OTHERS_THERE: [&str; 3] = ["_descriptors", "_locks", "_counts"];
 
 /// Tracepoints that are needed for more than the types that they record.
@@ -80,8 +80,8 @@ const NEEDED_OTHERWISE: &[(&str, u64)] = &[
     ("page_fault_kernel_counts", COUNTED_FAULTS),
 ];
 
-/// Tracepoints in the order in which they are attached: those of the existence of processes before
-/// those of their actions, and those that help before those that they help.
+/// Tracepoints in the order in which they are attached: those that show which processes exist
+/// before those that show what processes do, and those that help before those that they help.
 static TRACEPOINTS: LazyLock<Vec<Tracepoint>> = LazyLock::new(|| {
     let mut all = Vec::new();
     let is_lifecycle = |known: &&KernelEventType| is_lifecycle(wanted::bit(known.entry.id));
@@ -101,7 +101,7 @@ fn is_lifecycle(bits: u64) -> bool {
     bits & wanted::LIFECYCLE != 0
 }
 
-/// Adds what a type needs.
+/// Adds the tracepoints that a type needs.
 fn add_all_of(all: &mut Vec<Tracepoint>, known: &KernelEventType) {
     let bit = wanted::bit(known.entry.id);
     for name in known.helpers {
@@ -149,11 +149,11 @@ pub struct Attached {
     pub recorded: u64,
 }
 
-/// Loads and attaches the programs that record something of `wanted_bits`, as far as the kernel has
-/// their tracepoints: `has` tells which the kernel has. Types that tell which processes exist are
-/// required. Without the kernel's own types, `btf`, all programs are raw. `after_first` is called
-/// when new processes are seen, but nothing else is yet. Programs at system calls are only loaded,
-/// and added to `calls`, where that is there.
+/// Loads and attaches the programs that `wanted_bits` need, as far as the kernel has their
+/// tracepoints, as `has` tells. The tracepoints that show which processes exist are required.
+/// Without the kernel's own types, `btf`, all programs are raw. `after_first` is called when the
+/// first program is attached: it sees new processes, and nothing else is seen yet. Where `calls` is
+/// given, programs at system calls are only loaded, and added to it.
 pub fn attach(
     ebpf: &mut Ebpf,
     btf: Option<&Btf>,
@@ -261,7 +261,8 @@ fn attach_raw(
     Ok(program.fd()?.try_clone()?)
 }
 
-/// Takes the program at a tracepoint away, which has both of these names: as its kind is.
+/// Unloads the program at a tracepoint. `names` are those of its two kinds, of which one was
+/// loaded.
 #[cfg(test)]
 pub(crate) fn unload(ebpf: &mut aya::Ebpf, names: [&str; 2]) {
     use aya::programs::Program;
@@ -304,7 +305,7 @@ mod tests {
         copied_bytes: u32,
         /// Python frames; 0: none.
         python_frames: u32,
-        /// Contexts of threads.
+        /// Recording of the contexts of threads.
         has_contexts: bool,
         /// Choice of processes by their properties, and noting of interrupts.
         is_choosing: bool,
@@ -439,7 +440,7 @@ mod tests {
         ..MOST
     };
 
-    // Several tests, since each takes minutes where the kernel runs on a processor in software.
+    // These are several tests, since each takes minutes where the processor is emulated.
 
     #[test]
     #[ignore = "loads eBPF: run by cargo xtask test"]
@@ -567,7 +568,7 @@ mod tests {
             let Some((mut ebpf, kernel)) = load(variant) else {
                 return;
             };
-            // Kernels that do not give registers to programs refuse those that copy.
+            // Kernels that do not give registers to programs refuse the programs that copy stacks.
             if variant.copied_bytes > 0 && !kernel.gives_registers() {
                 continue;
             }
@@ -580,13 +581,13 @@ mod tests {
             let mut refused = Vec::new();
             for tracepoint in tracepoints_of_kernel(&kernel) {
                 let is_of_calls = matches!(tracepoint.name, "sys_enter" | "sys_exit");
-                // Where there is no helper for registers, BTF tracepoints are not taken, and of
-                // those of calls only what reads no arguments.
+                // Kernels without the helper for registers refuse BTF tracepoints, and at system
+                // calls they take only programs that read no arguments.
                 let is_old = !kernel.gives_registers();
                 if is_old && is_of_calls && variant.string_bytes > 0 {
                     continue;
                 }
-                // The verifier of 5.15 does not follow descriptors in messages.
+                // The verifier of 5.15 does not get through the search for descriptors in messages.
                 let describes = tracepoint.name.ends_with("_descriptors");
                 if describes && !requirements::is_at_least(6, 1) {
                     continue;
@@ -599,7 +600,8 @@ mod tests {
                 .flatten()
                 .map(|error| (tracepoint.name, last_words(&error)))
                 .collect();
-                // Older verifiers walk what follows each reservation anew. One form is enough.
+                // Older verifiers walk all that follows each reservation anew, and may give up on
+                // one form: the other one is enough.
                 if refusals.len() > 1 || requirements::is_at_least(6, 12) {
                     refused.extend(refusals);
                 }
@@ -624,8 +626,8 @@ mod tests {
         format!("{io_error}\n{}", lines.join("\n"))
     }
 
-    /// Loads the programs that are attached at places named by users. Earlier kernels, which do not
-    /// say which site was passed, refuse it.
+    /// Loads the programs that are attached at places that users name. Kernels that do not tell a
+    /// program which site was passed refuse them.
     fn load_others(ebpf: &mut Ebpf) {
         let has_cookies = |kind| is_helper_supported(kind, BpfHelper::BPF_FUNC_get_attach_cookie);
         let probe: &mut UProbe = ebpf.program_mut("probe").unwrap().try_into().unwrap();

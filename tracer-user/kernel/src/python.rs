@@ -1,8 +1,8 @@
-//! The interpreters of processes, for the programs that follow their frames.
+//! Finds the Python interpreters of processes, for the eBPF programs that follow their frames.
 //!
-//! A thread of its own hears of what processes map, and tells the programs at once where the
-//! interpreter is: before it has begun to run functions. A child has what its parent has, which the
-//! programs note themselves.
+//! A separate thread takes the kernel's reports of what processes map. It tells the programs at
+//! once where an interpreter is, before the interpreter runs its first function. A child has the
+//! interpreter of its parent: the programs note that themselves.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -32,7 +32,7 @@ const WORDS: usize = size_of::<PythonProcess>() / size_of::<u64>();
 /// The map from which the programs know of interpreters.
 type Processes = aya::maps::HashMap<MapData, u32, [u64; WORDS]>;
 
-/// Files that are known at a time. Beyond that, all are forgotten.
+/// Most files that are known at a time. Beyond that, all are forgotten.
 const MOST_FILES: usize = 1024;
 
 /// Bytes of `maps` that are looked through for an interpreter.
@@ -44,16 +44,16 @@ const LOOK_AGAIN_MS: i32 = 100;
 /// Time for which an interpreter is known after its process has ended: stacks may still come.
 const KNOWN_AFTER_END: Duration = Duration::from_secs(10);
 
-/// Frames that wait for their stacks, which follow at once unless they were lost.
+/// Most frames that wait for their stacks. A stack follows at once, unless it was lost.
 const MOST_WAITING: usize = 4096;
 
 /// Interpreter of a process, and since when the programs have been told of it.
 #[derive(Clone, Debug)]
 struct ToldInterpreter {
     interpreter: Arc<Interpreter>,
-    /// Time at which the process has mapped it, or has become one that has it.
+    /// Time at which the process has mapped the interpreter, or has become one that has it.
     mapped: u64,
-    /// Time since which its frames are found.
+    /// Time since which the programs find its frames.
     told: u64,
 }
 
@@ -61,10 +61,10 @@ struct ToldInterpreter {
 #[derive(Debug, Default)]
 struct Judged {
     interpreters: HashMap<i32, ToldInterpreter>,
-    /// Those that the programs have been told of, by number: a process may run another one by the
-    /// time its frames come, and a child that was just made has its parent's.
+    /// Interpreters that the programs have been told of, by number. A process may run another one
+    /// by the time its frames come, and a child that was just made has the number of its parent's.
     numbered: HashMap<u32, Arc<Interpreter>>,
-    /// Files that are named as interpreters are, and are none.
+    /// Files with names like those of interpreters, but without an interpreter.
     without: HashSet<FileKey>,
 }
 
@@ -147,9 +147,10 @@ impl PythonStacks {
         self.waiting.clear();
     }
 
-    /// Adds the Python frames of a stack to its data, where it has some: those of the thread and
-    /// the type of the record of its event, from the same CPU. Where frames were not found yet, as
-    /// the process has just begun to run an interpreter, it says so; `mapped` are its files then.
+    /// Adds the Python frames of a stack to its data, where it has some. `record` tells which:
+    /// those of this thread and this type of its event's record, from this CPU. Where frames could
+    /// not be found yet, since the process has just begun to run an interpreter, the data says so.
+    /// To find that out, `mapped` returns the files of the process.
     pub fn add(
         &mut self,
         of: ProcessTime,
@@ -191,13 +192,15 @@ impl PythonStacks {
         *data = [head.as_bytes(), kernel, user.as_bytes()].concat();
     }
 
-    /// Tells whether a process ran an interpreter at a time of which the programs did not know yet.
+    /// Tells whether a process may have run an interpreter at a time at which the programs did not
+    /// know of it yet.
     fn may_lack_frames(&self, of: ProcessTime, mapped: impl FnOnce() -> Vec<Arc<Mapping>>) -> bool {
         let judged = lock(&self.known);
         if let Some(known) = judged.interpreters.get(&of.pid) {
             return (known.mapped..known.told).contains(&of.at);
         }
-        // Its files are looked at right now, or it was told of too late.
+        // The files of the process are being looked at right now, or the programs were told too
+        // late.
         let is_open = |mapping: &Arc<Mapping>| {
             PythonFile::is_named(&mapping.path) && !judged.without.contains(&file_key(mapping))
         };
@@ -221,12 +224,12 @@ struct Watch {
     /// Files by path and build identifier; `None` for one without an interpreter.
     files: HashMap<FileKey, Option<Arc<PythonFile>>>,
     build_ids: BuildIds,
-    /// The number of the interpreter that was told last.
+    /// Number of the interpreter that the programs were told of last.
     last_number: u32,
 }
 
 impl Watch {
-    /// Goes on until the other end is closed.
+    /// Takes reports until the other end of `stopped` is closed.
     fn go_on(&mut self, mut rings: Option<MappingRings>, stopped: &Stopped) {
         loop {
             let timeout = if rings.is_none() { LOOK_AGAIN_MS } else { -1 };
@@ -250,9 +253,10 @@ impl Watch {
             MappingReport::Forked(child, parent) if child != parent => {
                 let of_parent = lock(&self.known).interpreters.get(&parent).cloned();
                 match of_parent {
-                    // The programs have told themselves.
+                    // The programs have noted the interpreter of the child themselves.
                     Some(known) => {
-                        // Of another process that had this pid.
+                        // An interpreter that is known of the child's pid is that of an earlier
+                        // process.
                         lock(&self.known).interpreters.remove(&child);
                         self.tell(child, time.min(known.told), known.interpreter);
                     }
@@ -274,7 +278,7 @@ impl Watch {
     fn look_at_all(&mut self) {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        // Programs, each with whether it has an interpreter in it.
+        // The programs that were looked at: whether each has an interpreter in its own file.
         let mut programs: HashMap<(u64, u64), bool> = HashMap::new();
         for pid in pids.collect::<Vec<i32>>() {
             let Some(seen) = look_for_one(pid) else {
@@ -323,7 +327,8 @@ impl Watch {
             && let Some(interpreter) = file.mapped(&binary, mapping)
         {
             self.tell_found(pid, time, interpreter);
-            // It has begun meanwhile.
+            // The process runs meanwhile: the programs are told before the other parts of the file
+            // are read.
             file.add_parts(&binary);
             if let Some(interpreter) = file.mapped(&binary, mapping) {
                 self.tell_found(pid, time, interpreter);
@@ -339,15 +344,15 @@ impl Watch {
         self.files.insert(key, file.map(Arc::new));
     }
 
-    /// Tells the programs of an interpreter that was found in a process. It has a number of its
-    /// own, or that which it has already.
+    /// Tells the programs of an interpreter that was found in a process. The interpreter gets a
+    /// number of its own, or keeps the one that it has.
     fn tell_found(&mut self, pid: i32, mapped: u64, mut interpreter: Interpreter) {
         let known = lock(&self.known).interpreters.get(&pid).cloned();
         let is_known = known.is_some_and(|known| {
             interpreter.process.number = known.interpreter.process.number;
             let mut ended = self.ended.iter();
             let has_ended = ended.any(|(_, of, ended)| *of == pid && ended.told == known.told);
-            // More may be known of it by now.
+            // It may be known by now where the interned texts are.
             let there = PythonProcess {
                 interned: known.interpreter.process.interned,
                 ..interpreter.process
@@ -360,7 +365,7 @@ impl Watch {
         }
         let number = interpreter.process.number;
         let interpreter = Arc::new(interpreter);
-        // Before any frames are found by it.
+        // This is noted before any frames are found by the interpreter.
         let mut judged = lock(&self.known);
         judged.numbered.insert(number, Arc::clone(&interpreter));
         drop(judged);
@@ -418,7 +423,7 @@ impl Watch {
                 known.interpreters.remove(&pid);
             }
         }
-        // No process has it any more, or had it until now.
+        // Only the interpreters stay that a process has, or had until lately.
         known.numbered.retain(|_, of| Arc::strong_count(of) > 1);
     }
 }

@@ -25,18 +25,18 @@ pub struct Kernel {
     /// Its own types; `None` where they are from a file.
     pub btf: Option<Btf>,
     pub globals: Vec<Global>,
-    /// The tracepoints that it has of those that programs are for.
+    /// The tracepoints of the kernel, of those that programs are for.
     pub tracepoints: Vec<&'static str>,
     /// The pid namespace of this process, where it is not the first one.
     pub namespace: Option<Nested>,
-    /// The variables that programs read of it.
+    /// The variables of the kernel that programs read.
     pub variables: Vec<Variable>,
     /// Place of the state of a request to a block device.
     pub request_state: Option<u32>,
 }
 
 impl Kernel {
-    /// Tells whether the kernel gives the depth in interrupts.
+    /// Tells whether programs can read how deep the kernel is in interrupts.
     pub fn counts_interrupts(&self) -> bool {
         let counts = ["PREEMPT_COUNT", "TASK_PREEMPT_COUNT"];
         let mut globals = self.globals.iter();
@@ -83,10 +83,11 @@ pub fn examine(given: Option<&Path>) -> Result<Kernel, Unmet> {
     })
 }
 
-/// Returns the flags of workers, which the types do not give.
+/// Returns the flags of tasks that are workers, which the kernel's types do not give.
 fn user_worker() -> Global {
-    // Before 6.4 the second one is free; in the first releases of 5.15, and before, all programs
-    // may have it from the first one (`PF_USED_ASYNC`).
+    // `PF_IO_WORKER`, and since 6.4 `PF_USER_WORKER`. Before that, the second bit is unused; or it
+    // is `PF_USED_ASYNC` (in the first releases of 5.15, and before), which all programs may have
+    // from the first process.
     let value = if is_at_least(6, 4) { 0x4010 } else { 0x10 };
     Global {
         name: "USER_WORKER",
@@ -94,7 +95,8 @@ fn user_worker() -> Global {
     }
 }
 
-/// Returns the variables that can be named, since the types are the kernel's own.
+/// Adds the variables that programs can name, since the types are the kernel's own, and their
+/// globals.
 fn with_variables(btf: &reader::Btf<'_>, mut globals: Vec<Global>) -> (Vec<Global>, Vec<Variable>) {
     let (variables, offsets) = variables::find(btf);
     globals.extend(offsets);
@@ -129,7 +131,7 @@ const CAP_BPF: u32 = 39;
 ///
 /// # Errors
 ///
-/// It may not: what it lacks.
+/// The process may not: the error says what it lacks.
 pub fn capabilities() -> Result<&'static str, Unmet> {
     if namespace::is_in_user_namespace() {
         return Err(Unmet::UserNamespace);
@@ -166,7 +168,7 @@ fn judge_capabilities(held: u64) -> Result<&'static str, Unmet> {
 
 /// Checks whether eBPF programs may read the kernel's memory. Returns the mode.
 pub fn lockdown() -> Result<String, Unmet> {
-    // Not there: securityfs is not mounted or the kernel knows no lockdown.
+    // The file is not there where securityfs is not mounted or the kernel knows no lockdown.
     let modes = fs::read_to_string(LOCKDOWN_PATH).unwrap_or_default();
     match chosen_mode(&modes) {
         Some("confidentiality") => Err(Unmet::Lockdown),
@@ -182,8 +184,8 @@ fn chosen_mode(modes: &str) -> Option<&str> {
         .find_map(|mode| mode.strip_prefix('[')?.strip_suffix(']'))
 }
 
-/// Checks whether the kernel has ring buffers by making one, since distributions bring features to
-/// older kernels.
+/// Checks whether the kernel has ring buffers. It makes one, and does not judge by the version:
+/// distributions bring features to older kernels.
 pub fn ring_buffers() -> Result<(), Unmet> {
     match is_map_supported(MapType::RingBuf) {
         Ok(true) => Ok(()),
@@ -194,10 +196,11 @@ pub fn ring_buffers() -> Result<(), Unmet> {
     }
 }
 
-/// Raises the limit of locked memory where maps count for it. Returns whether they do.
+/// Raises the limit of locked memory, where the kernel counts maps as such. Returns whether it
+/// does.
 pub fn locked_memory() -> Result<bool, Unmet> {
     let release = release();
-    // From 5.11 on maps count for the memory of their control group.
+    // From 5.11 on, the kernel counts maps as memory of their control group.
     if version(&release).is_none_or(|version| version >= (5, 11)) {
         return Ok(false);
     }
@@ -215,8 +218,8 @@ pub fn locked_memory() -> Result<bool, Unmet> {
     })
 }
 
-/// Tells whether a link to many sites of programs can be for one process: before 6.10 some kernels
-/// then pass over its other threads.
+/// Tells whether a link to many sites of programs can be limited to one process. Before 6.10, some
+/// kernels then pass over all of its threads but one.
 pub fn scopes_links_by_process() -> bool {
     is_at_least(6, 10)
 }

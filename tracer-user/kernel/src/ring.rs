@@ -2,9 +2,9 @@
 //!
 //! A ring has a page with the position up to which it was read, a page with the position up to
 //! which it was written, and its bytes. The kernel lets a process map the bytes twice in a row, so
-//! that a record that continues at the ring's start lies in one piece. Both mappings count as
-//! memory of the process: here they are mapped once, and the few records that are in two pieces are
-//! put together.
+//! that a record that continues at the ring's start lies in one piece. Both mappings would count as
+//! memory of the process. So this reader maps the bytes once, and puts the few records that are in
+//! two pieces together.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -12,12 +12,12 @@ use std::sync::atomic::Ordering;
 use super::error::LoadError;
 use super::mapping::{Access, MapMemory, page_bytes};
 
-/// Number of further looks at a record that is reserved and not yet submitted. A program takes well
-/// below a microsecond in between; longer only when its virtual CPU is taken away.
+/// Number of further looks at a record that is reserved and not yet submitted. A program submits
+/// its record in well below a microsecond, unless its virtual CPU is taken away meanwhile.
 const BUSY_LOOKS: u32 = 200;
 
-/// Bytes given back to the writers at once: the word with the position is one that they read for
-/// each record.
+/// Bytes given back to the writers at once. The writers read the position for each record, so the
+/// reader changes it seldom.
 const GIVE_BACK_BYTES: u64 = 32 * 1024;
 
 /// Bytes before each record: its length, with these bits, and four bytes of the kernel's own.
@@ -40,9 +40,9 @@ impl Position {
 /// The reader's end of the BPF ring.
 pub struct Ring {
     map: OwnedFd,
-    /// Position up to which was read, for the writers to see: the ring's first page.
+    /// The ring's first page: the position up to which the ring was read, which the writers see.
     read: MapMemory,
-    /// The first page again, that of the writers, and the bytes.
+    /// The first page again, the page with the writers' position, and the bytes.
     written: MapMemory,
     page_bytes: usize,
     /// Bytes of the ring, a power of two.
@@ -113,8 +113,8 @@ impl Ring {
         is_whole
     }
 
-    /// Returns the length of the next record, and whether it was discarded; `None` when it is not
-    /// submitted soon.
+    /// Returns the length of the next record, and whether it was discarded; `None` where its writer
+    /// does not submit it soon.
     fn submitted(&self) -> Option<u32> {
         // A record begins at a multiple of 8, so its header is in one piece.
         let at = self.offset(0);
@@ -158,7 +158,7 @@ impl Ring {
         2 * self.page_bytes + usize::try_from(self.ring_bytes).unwrap_or(0)
     }
 
-    /// Lets the writers have the space of what was handed over.
+    /// Gives the writers the space of the records that were handed over.
     fn give_back(&self) {
         if let Some(read) = self.read.word(0) {
             // Release: the records have been read before their space is given back.
@@ -169,7 +169,7 @@ impl Ring {
 
 fn word(mapping: &MapMemory, at: usize) -> u64 {
     // Acquire pairs with the kernel's release of the producer's position: what was reserved before
-    // it is seen. The consumer's is our own.
+    // is seen. This process writes the consumer's position itself.
     let word = mapping.word(at);
     word.map_or(0, |word| word.load(Ordering::Acquire))
 }

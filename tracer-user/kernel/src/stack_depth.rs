@@ -1,5 +1,5 @@
-//! Stack of the functions that the kernel's programs call, by the object itself: the kernel that
-//! runs here may allow more than others do.
+//! Checks how much stack the eBPF programs use with the functions that they call. This is read from
+//! the object itself: the kernel that runs here may allow more than others do.
 
 use std::collections::HashMap;
 

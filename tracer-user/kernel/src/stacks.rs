@@ -1,6 +1,6 @@
-//! Stacks come as records of their own, right before those of their events: here each becomes an
-//! event right before the other one, with its time. Where it has addresses in code that is not
-//! known yet, the mappings of the process come first.
+//! Stacks come as records of their own, right before the records of their events. Here each becomes
+//! an event right before the event that it belongs to, with the same time. Where a stack has
+//! addresses in code that the stream does not know yet, the mappings of the process come first.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use tracer_binary::stacks::{
 };
 use tracer_binary::unwind::{Copied, ProcessTime, REGISTERS_BYTES, Unwinder, UnwoundStack};
 
-/// Stacks that wait for their events, which follow at once unless they were lost.
+/// Most stacks that wait for their events. An event follows at once, unless it was lost.
 const MOST_WAITING: usize = 4096;
 
 /// Tells whether a record is that of a stack.
@@ -45,18 +45,19 @@ pub struct WaitingStacks {
     unwinder: Unwinder,
     /// Limit on the addresses of the program.
     most_frames: usize,
-    /// Stacks of probes for their own events.
+    /// Whether the events of probes have stacks.
     are_of_probes: bool,
     /// Whether other processes find the functions.
     are_for_others: bool,
-    /// Reports of mappings for those.
+    /// Reports of mappings for these other processes.
     reports: Vec<(u64, MappingReport)>,
     /// Python frames, where they are recorded.
     python: Option<PythonStacks>,
 }
 
-/// Event that a stack belongs to. Both records are in one ring, which is that of a CPU. Another
-/// ring, which is read before or after it, may have older or later ones of a thread that has moved.
+/// Event that a stack belongs to. Both records are in the ring of one CPU. If the thread has moved
+/// to another CPU, another ring has older or later records of it, and is read before or after this
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Of {
     tid: i32,
@@ -77,8 +78,8 @@ impl Of {
 }
 
 impl WaitingStacks {
-    /// Begins to take stacks with these options; `hooks` report what is moved; `for_others`, these
-    /// find the functions.
+    /// Begins to take stacks with these options. `hooks` are the functions at which moves of code
+    /// are reported. `for_others`: other processes find the functions.
     pub fn begin(
         options: &StackOptions,
         hooks: MoveHooks<'_>,
@@ -98,13 +99,13 @@ impl WaitingStacks {
         }
     }
 
-    /// Takes the reports of mappings for those that find the functions.
+    /// Takes the reports of mappings for the processes that find the functions.
     pub fn take_reports(&mut self) -> Vec<(u64, MappingReport)> {
         std::mem::take(&mut self.reports)
     }
 
-    /// Learns what processes have mapped by now, before events are taken that are not older than
-    /// `since`.
+    /// Learns what processes have mapped by now. The events that are taken after this are not older
+    /// than `since`.
     pub fn look(&mut self, since: MonotonicNs) {
         self.since = since;
         self.code.tidy();
@@ -115,9 +116,9 @@ impl WaitingStacks {
         }
     }
 
-    /// Takes the record of a stack; `None` where our programs do not write such a record. One
-    /// without an event is pushed at once, and so is a waker's, whose event may have come from
-    /// another ring.
+    /// Takes the record of a stack; `None` where our programs do not write such a record. A stack
+    /// without an event is pushed at once. So is the stack of a waker, since its event may have
+    /// come from another ring.
     pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
         if let Some(python) = &mut self.python
             && PythonStacks::is_part(untrusted)
@@ -135,7 +136,8 @@ impl WaitingStacks {
             let record = (tid, event_type, cpu.unwrap_or(0));
             let of = moment(&header);
             python.add(of, record, &mut data, || self.code.mapped(of));
-            // Of a thread that runs no Python, nothing is known where nothing else is asked for.
+            // Where only Python frames are asked for, nothing is known of a thread that runs no
+            // Python.
             let taken = RecordedStack::parse(&data)?.head;
             if (taken.kernel_frames, taken.user_frames, taken.ends) == (0, 0, stack_ends::UNKNOWN) {
                 return Some(());
@@ -153,7 +155,8 @@ impl WaitingStacks {
         Some(())
     }
 
-    /// Forgets the stacks that wait, since records were lost: their events may be among those.
+    /// Forgets the stacks that wait, since records were lost: their events may be among those
+    /// records.
     pub fn forget(&mut self) {
         self.waiting.clear();
         if let Some(python) = &mut self.python {
@@ -161,8 +164,8 @@ impl WaitingStacks {
         }
     }
 
-    /// Pushes the stack of the event that is pushed next, if it has one: `record_type` is that of
-    /// its record, and in `header` the type is that of the stream.
+    /// Pushes the stack of the event that is pushed next, if it has one. `record_type` is the type
+    /// of the event's record; `header` has its type in the stream.
     pub fn push_before(&mut self, record_type: u32, header: &EventHeader, batch: &mut Batch<'_>) {
         if self.waiting.is_empty() {
             return;
@@ -210,7 +213,7 @@ impl WaitingStacks {
             ..header
         };
         if let Some(taken) = RecordedStack::parse(&data).filter(|_| !self.are_for_others) {
-            // Those that came later than the stack are in the stream behind it.
+            // Mappings that are later than the stack are in the stream behind it.
             for (time, mapping) in self.code.take_unsaid(moment(&header), &taken) {
                 let time = time.max(self.since.0.min(header.time.0));
                 let header = EventHeader {
@@ -244,7 +247,7 @@ impl WaitingStacks {
         batch.push(of_type(EventTypeId::STACK), &data);
     }
 
-    /// Decodes as [`decode`] does, for a stack whose part of the program is found here.
+    /// Decodes a record as [`decode`] does, and finds the program's part of the stack.
     fn unwound(&mut self, raw: &Raw<'_>) -> Option<(EventHeader, u32, Vec<u8>)> {
         let (header, parts) = raw.parts()?;
         let mut found = UnwoundStack::default();
@@ -296,8 +299,8 @@ fn from_trace_point(
     [head.as_bytes(), user.as_bytes()].concat()
 }
 
-/// Decodes header, type of the event's record, and the data of the stack's event, with no type in
-/// it yet.
+/// Decodes the record of a stack. Returns a header, the type of the record of the event that it
+/// belongs to, and the data of the stack's event, with no type in it yet.
 fn decode(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<u8>)> {
     use tracer_common::kernel::USUAL_FRAMES;
     const NONE: usize = size_of::<StackRecord<0>>();
@@ -325,7 +328,7 @@ fn decode_as<const N: usize>(untrusted: &[u8]) -> Option<(EventHeader, u32, Vec<
 }
 
 /// Returns the number of addresses in this many bytes. A negative number is an error: there are no
-/// addresses, as a thread of the kernel has none of a program.
+/// addresses. For example, a thread of the kernel has none of a program.
 fn count(bytes: i32) -> usize {
     usize::try_from(bytes).unwrap_or(0) / size_of::<u64>()
 }
@@ -343,14 +346,14 @@ fn event_header(of: &RecordHeader) -> Option<EventHeader> {
     })
 }
 
-/// Parts of the record of a stack, except for the part of the program.
+/// Parts of the record of a stack, except for the program's part.
 struct Parts<'a> {
     event_type: u32,
     kernel: &'a [u64],
     off_cpu_ns: u64,
     sampled_ns: u64,
     woken_tid: u32,
-    /// Data from which that part is found.
+    /// Registers and memory from which the program's part is found.
     copied: Option<Copied<'a>>,
 }
 
@@ -361,7 +364,8 @@ impl Parts<'_> {
         Some([&*self.begin(count, ends)?, user].concat())
     }
 
-    /// Returns that data up to where so many addresses of the program begin.
+    /// Returns the beginning of that data, behind which `user_frames` addresses of the program
+    /// follow.
     fn begin(&self, user_frames: usize, ends: u32) -> Option<Vec<u8>> {
         let head = StackData {
             event_type: 0,
@@ -376,18 +380,18 @@ impl Parts<'_> {
     }
 }
 
-/// The record of a stack whose part of the program is found here, of any size.
+/// Record of a stack whose program's part is yet to be found, of any size.
 struct Raw<'a>(&'a [u8]);
 
 impl<'a> Raw<'a> {
-    /// Wraps the record; `None` where it is another one.
+    /// Wraps the record; `None` where it is of another kind.
     fn parse(untrusted: &'a [u8]) -> Option<Self> {
         let (header, _) = RecordHeader::ref_from_prefix(untrusted).ok()?;
         (header.event_type == UNWIND_RECORD).then_some(Self(untrusted))
     }
 
-    /// Decodes it as [`decode`] does, for another process that finds the program's part from the
-    /// registers and the memory that follow.
+    /// Decodes the record as [`decode`] does, for another process that finds the program's part.
+    /// The registers and the memory follow the data.
     fn as_copied(&self) -> Option<(EventHeader, u32, Vec<u8>)> {
         let (header, parts) = self.parts()?;
         let Some(copied) = parts.copied else {
@@ -395,7 +399,7 @@ impl<'a> Raw<'a> {
             return Some((header, parts.event_type, nothing));
         };
         let mut data = parts.begin(0, stack_ends::COPIED)?;
-        // Behind the registers of this machine a record has what was in its place before.
+        // Behind the registers that this machine has, the record has bytes of an earlier record.
         let mut registers = *copied.registers;
         let used = usize::try_from(REGISTERS_BYTES).unwrap_or(0);
         let unused = registers.as_mut_bytes().iter_mut().skip(used);
@@ -425,7 +429,7 @@ impl<'a> Raw<'a> {
                 registers: &record.registers,
                 memory: record.memory.get(..bytes)?,
             }),
-            // An error: nothing was.
+            // An error: nothing was copied.
             Err(_) => None,
         };
         let parts = Parts {
@@ -466,13 +470,13 @@ mod tests {
             assert_eq!(found.kernel().count(), 0);
             found.user().collect::<Vec<_>>()
         };
-        // By frame pointers: the function that is called has none of its own.
+        // By frame pointers: the called function has no frame of its own.
         assert_eq!(of(&[PROBED, 0x5000], POINT, 127), [POINT, 0x5000]);
-        // By tables.
+        // By unwind tables.
         assert_eq!(of(&[PROBED, POINT, 0x5000], POINT, 127), [POINT, 0x5000]);
         // Where the trace point itself is probed.
         assert_eq!(of(&[PROBED, 0x5000], PROBED, 127), [PROBED, 0x5000]);
-        // Of nothing, and not more than is wanted.
+        // A stack without addresses, and one with more than are wanted.
         assert_eq!(of(&[], POINT, 127), [POINT]);
         assert_eq!(of(&[PROBED, 0x5000, 0x6000], POINT, 2), [POINT, 0x5000]);
     }
@@ -569,7 +573,7 @@ mod tests {
         for length in 0..record.len() {
             assert!(decode(&record[..length]).is_none());
         }
-        // One without any.
+        // A record without addresses.
         let none = size_of::<StackRecord<0>>();
         record[44..52].fill(0);
         let (_, _, data) = decode(&record[..none]).unwrap();

@@ -1,12 +1,13 @@
-//! Locations of the contexts of threads, for the programs that read them.
+//! Finds where processes have the contexts of their threads, for the eBPF programs that read these.
 //!
-//! A thread of its own hears of what processes map. Where a file defines the pointer to contexts,
-//! its process is asked, at first often, whether it publishes some, and the programs are told where
-//! they are. A child has what its parent has, and another program has nothing, which the programs
-//! note themselves.
+//! A separate thread takes the kernel's reports of what processes map. Where a process maps a file
+//! that defines the pointer to contexts, this thread asks (at first often) whether the process
+//! publishes contexts, by reading the memory of the process, and tells the programs where they are.
+//! A child has its contexts where its parent has them, and a process that runs another program has
+//! none: the programs note both themselves.
 //!
-//! The service opens no file of a process: there the one who traces looks for them in the same way
-//! ([`ContextSearch`]), and says where they are.
+//! The service opens no file of a process. There, its client looks for contexts in the same way
+//! ([`ContextSearch`]), and tells the service where they are.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -42,25 +43,25 @@ const WORDS: usize = size_of::<ContextPlace>() / size_of::<u64>();
 /// The map from which the programs know of processes.
 type Places = aya::maps::HashMap<MapData, u32, [u64; WORDS]>;
 
-/// Time between looks at processes that are not traced yet, and the shortest one between questions
-/// to a process that may publish contexts.
+/// Time between looks at processes that are not traced yet: the longest time that the thread waits
+/// for reports.
 const TICK: Duration = Duration::from_millis(20);
 
 /// First and longest time between questions to a process that publishes none.
 const FIRST_WAIT: Duration = Duration::from_millis(2);
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
-/// Time between questions to a process that has contexts, whether it has an attribute by now that
-/// says what threads do.
+/// Time between questions to a process that has contexts, but no attribute yet that says what its
+/// threads do (a route).
 const ROUTE_WAIT: Duration = Duration::from_secs(5);
 
 /// Time between looks at all traced processes where the kernel does not report what is mapped.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Files that are known at a time. Beyond that, all are forgotten.
+/// Most files that are known at a time. Beyond that, all are forgotten.
 const MOST_FILES: usize = 4096;
 
-/// Interval in which each context is recorded anew: after losses it is unknown for so long.
+/// Interval at which each context is recorded anew: after losses, a context is unknown until then.
 const EPOCH: Duration = Duration::from_secs(1);
 
 /// The watch over processes, and the epochs of contexts.
@@ -68,7 +69,7 @@ const EPOCH: Duration = Duration::from_secs(1);
 pub(super) struct ContextWatch {
     state: Arc<MapMemory>,
     began: Instant,
-    /// Map from which the programs know of processes, where others say where contexts are.
+    /// Map from which the programs know of processes; `None` where the watch has it.
     places: Option<PlaceMap>,
     _watching: Option<Watching>,
 }
@@ -125,8 +126,8 @@ impl PlaceMap {
 }
 
 impl ContextWatch {
-    /// Begins to tell the programs of contexts. Where `are_pids_ours`, the pids of traced processes
-    /// are those that this process knows.
+    /// Begins to tell the programs of contexts. `are_pids_ours`: the pids by which processes are
+    /// traced are those that this process sees.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl ContextWatch {
         })
     }
 
-    /// Begins without a watch: others say where contexts are.
+    /// Begins without a watch: other processes say where contexts are.
     ///
     /// # Errors
     ///
@@ -305,7 +306,7 @@ struct Watch {
     traced: Option<MapMemory>,
     /// Processes that the programs were told of.
     told: HashSet<i32>,
-    /// Processes whose files were not looked at, since they were not traced.
+    /// Processes whose files were not looked at yet, since they were not traced.
     unseen: HashSet<i32>,
     /// Processes that have a file with the pointer.
     candidates: Candidates,
@@ -313,7 +314,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Goes on until the other end is closed.
+    /// Takes reports until the other end of `stopped` is closed.
     fn go_on(&mut self, mut rings: Option<MappingRings>, stopped: &Stopped) {
         let mut looked = Instant::now();
         loop {
@@ -352,7 +353,7 @@ impl Watch {
             MappingReport::Forked(child, parent) if child != parent => {
                 self.forget(child);
                 if self.told.contains(&parent) {
-                    // The programs know it already.
+                    // The programs have noted already where the child has its contexts.
                     self.told.insert(child);
                 } else if self.candidates.0.contains_key(&parent) {
                     self.candidates.ask_soon(child);
@@ -360,7 +361,8 @@ impl Watch {
                     self.unseen.insert(child);
                 }
             }
-            // A library's variables of threads are elsewhere, and stay.
+            // The thread-local variables of a library are elsewhere, and are not moved with its
+            // code.
             MappingReport::Forked(..) | MappingReport::Moves(..) => {}
             MappingReport::Began(pid) => {
                 self.forget(pid);
@@ -425,7 +427,8 @@ impl Watch {
             return;
         }
         self.told.insert(pid);
-        // It may have begun another program meanwhile, which the programs have noted before.
+        // The process may have begun another program meanwhile, which the programs noted before
+        // they were told of this place.
         if program_of(pid).as_ref() != Some(&program) {
             self.untell(pid);
         }
@@ -454,18 +457,19 @@ enum News {
     Makes { parent: i32, child: i32 },
     /// It has ended.
     Ends(i32),
-    /// Another service is there, which knows of none.
+    /// Another service is there, which knows no places yet.
     Anew,
 }
 
-/// Search for the contexts of processes, for who has them traced by a service. It ends when it is
-/// dropped, with all its copies.
+/// Search for the contexts of processes that a service traces, in the client of the service. The
+/// search ends when all of its copies are dropped.
 #[derive(Clone, Debug)]
 pub struct ContextSearch(Sender<News>);
 
 impl ContextSearch {
-    /// Begins in a thread of its own. `tell` is told where a process has its contexts, or that it
-    /// has them there no more; it returns whether that has come to the service.
+    /// Begins the search, in a thread of its own. It calls `tell` with a process and the place of
+    /// its contexts, or with `None` where the process no longer has them there. `tell` returns
+    /// whether the service has received this.
     ///
     /// # Errors
     ///
@@ -507,7 +511,7 @@ impl ContextSearch {
         self.say(News::Ends(pid));
     }
 
-    /// Looks for all anew: another service is there.
+    /// Looks for the contexts of all processes anew: another service is there.
     pub fn begin_anew(&self) {
         self.say(News::Anew);
     }
@@ -520,7 +524,7 @@ impl ContextSearch {
 
 struct Search<T> {
     tell: T,
-    /// Processes of which the service knows.
+    /// Processes whose places the service knows.
     told: HashSet<i32>,
     candidates: Candidates,
     files: Files,
@@ -529,7 +533,7 @@ struct Search<T> {
 impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
     fn go_on(&mut self, news: &Receiver<News>) {
         loop {
-            // That of a day is none.
+            // Without candidates the thread waits for a day, which is as good as for ever.
             let wait = self
                 .candidates
                 .wait()
@@ -545,12 +549,12 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
     fn hear(&mut self, news: News) {
         match news {
             News::Begins(pid) => self.candidates.ask_soon(pid),
-            // The programs have noted it before.
+            // The programs have noted the new program before.
             News::Becomes(pid) if self.knows(pid) => {
                 self.told.remove(&pid);
                 self.candidates.ask_soon(pid);
             }
-            // The programs know it already.
+            // The programs have noted already where the child has its contexts.
             News::Makes { parent, child } if self.told.contains(&parent) => {
                 self.candidates.0.remove(&child);
                 self.told.insert(child);
@@ -559,7 +563,8 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
                 self.told.remove(&child);
                 self.candidates.ask_soon(child);
             }
-            // In a pid namespace of its own, the one who traces knows processes by other pids.
+            // Here the process is unknown: in a pid namespace of its own, the client knows
+            // processes by other pids.
             News::Becomes(_) | News::Makes { .. } => {}
             News::Ends(pid) => {
                 self.told.remove(&pid);
@@ -594,7 +599,8 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
                         self.candidates.ask_for_route(pid);
                     }
                     self.told.insert(pid);
-                    // It may have begun another program meanwhile, which is told of later.
+                    // The process may have begun another program meanwhile, which the search hears
+                    // of later.
                     if program_of(pid).as_ref() != Some(&program) {
                         (self.tell)(pid, None);
                     }
@@ -616,8 +622,8 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
 /// A process that has ended.
 struct Gone;
 
-/// Returns where a process has the contexts of its threads, and its program; `None` where it has
-/// none at this moment.
+/// Returns where a process has the contexts of its threads, and its program; `None` where it has no
+/// contexts at this moment.
 fn place_of(pid: i32) -> Result<Option<(ContextPlace, PathBuf)>, Gone> {
     let asked = bounded_proc::ask_process(pid, move || {
         let program = program_of(pid).ok_or(Gone)?;
@@ -626,7 +632,7 @@ fn place_of(pid: i32) -> Result<Option<(ContextPlace, PathBuf)>, Gone> {
         let place = context_place(pid, &mappings, &mut build_ids);
         Ok(place.map(|(place, route)| (in_words(place, route), program)))
     });
-    // One that keeps the kernel from answering is asked again.
+    // A process that keeps the kernel from answering is asked again.
     asked.unwrap_or(Ok(None))
 }
 
@@ -650,7 +656,7 @@ fn in_words(place: VariablePlace, route: Option<u8>) -> ContextPlace {
     }
 }
 
-/// Tells whether it is known of a place which attribute says what threads do.
+/// Tells whether the place says which attribute has the route: what threads do.
 fn has_route(place: &ContextPlace) -> bool {
     place.module >> 32 != 0
 }

@@ -1,4 +1,4 @@
-//! The maps `TRACED`, which processes are traced, a byte each, and `VISIBLE`.
+//! The maps `TRACED`, with a byte for each process that says whether it is traced, and `VISIBLE`.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,11 +13,11 @@ use super::error::LoadError;
 use super::loading::usize_of;
 use super::mapping::{Access, MapMemory, page_bytes};
 
-/// Its name.
+/// Name of the map of traced processes.
 pub const TRACED: &str = "TRACED";
 
-/// The map. A page of it is in our memory only while it is written to: all of it is four
-/// megabytes, and a process or two are traced.
+/// The map `TRACED`. A page of it is in this process's memory only while the page is written to:
+/// the whole map has four megabytes, and mostly a process or two are traced.
 #[derive(Debug)]
 pub struct TracedMap(OwnedFd);
 
@@ -42,12 +42,13 @@ impl TracedMap {
         Ok(())
     }
 
-    /// Sets the bits of every process that there can be, but for `excepted`.
+    /// Sets the bits of every process that there can be, except `excepted`.
     pub fn set_all(&self, bits: u8, excepted: usize) -> Result<(), LoadError> {
         let processes = usize::try_from(PID_LIMIT).unwrap_or(usize::MAX);
         let mapping = self.map(0, processes)?;
-        // A process that is made while its parent is not marked yet may get a pid that was
-        // passed already: the second time round every parent is marked, and with it what it makes.
+        // A parent that is not marked yet may make a process with a pid that the loop has passed
+        // already. In the second round every parent is marked, and with it the processes that it
+        // makes.
         for _ in 0..2 {
             for pid in (1..processes).filter(|pid| *pid != excepted) {
                 if let Some(byte) = mapping.byte(pid) {
@@ -73,8 +74,8 @@ impl TracedMap {
     }
 }
 
-/// The map `VISIBLE`: which guarded processes could be looked into when they were last judged, a
-/// word a slot.
+/// The map `VISIBLE`, with a word for each slot: which guarded processes could be looked into when
+/// they were last judged.
 #[derive(Debug)]
 pub struct VisibleMap(MapMemory);
 

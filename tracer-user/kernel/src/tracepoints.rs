@@ -1,8 +1,8 @@
-//! Attaching the eBPF program to tracepoints that were named.
+//! Attaches the eBPF program to tracepoints that the user names.
 //!
-//! By the kernel's own calls: a perf event for each tracepoint, which is never read, and a link
-//! from the program to it, whose cookie identifies the tracepoint. The program runs on every CPU.
-//! It sees the fields as the kernel would write them into its own trace.
+//! This is done by the kernel's own calls: there is a perf event for each tracepoint, which is
+//! never read, and a link from the program to it, whose cookie identifies the tracepoint. The
+//! program runs on every CPU. It sees the fields as the kernel would write them into its own trace.
 
 use std::io;
 use std::mem::size_of;
@@ -28,7 +28,7 @@ const PERF_TYPE: u32 = 2;
 /// The attachments. They end when this is dropped.
 #[derive(Default)]
 pub struct TracepointAttachments {
-    /// The program, for the count of what it missed.
+    /// The program, for the count of its missed runs.
     pub program: Option<OwnedFd>,
     /// Links, which are only held open.
     _links: Vec<OwnedFd>,
@@ -70,7 +70,7 @@ pub enum TracepointError {
     },
 }
 
-/// Attaches to each of them.
+/// Attaches the program to each of the tracepoints.
 pub fn attach(
     ebpf: &mut Ebpf,
     all: &[Tracepoint],
@@ -142,7 +142,8 @@ impl Layouts {
         Self(each.map(|one| (one.event_name(), one.layout())).collect())
     }
 
-    /// Returns the name of its type, and its data; `None` where there is none of this index.
+    /// Returns the name of the event type of the tracepoint with this index, and the data of the
+    /// event; `None` where there is no such tracepoint.
     pub fn event(&self, index: u32, untrusted: &[u8]) -> Option<(&str, Vec<u8>)> {
         let (name, layout) = self.0.get(usize::try_from(index).ok()?)?;
         Some((name, layout.data(untrusted)))

@@ -1,4 +1,4 @@
-//! Loading the programs, and choosing the processes.
+//! Loads the programs, and chooses the processes.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -31,7 +31,7 @@ use super::unended::UnendedRequests;
 use super::withheld::{Withheld, WithheldMap};
 use tracer_syscalls::choice::SyscallSet;
 
-/// The loaded and attached eBPF programs. All of it ends with the process or when this and its
+/// The loaded and attached eBPF programs. They end with the process, or when this and its
 /// [`KernelSource`] are dropped.
 pub struct KernelTracer {
     /// Holds the programs and their attachments.
@@ -56,7 +56,7 @@ pub struct KernelTracer {
     is_counting: bool,
     /// Rates of system calls, until they are taken.
     call_rates: Option<CallRates>,
-    /// Kind that is to be counted, and that this kernel cannot.
+    /// Kind that is to be counted, but that this kernel cannot count.
     uncounted: Option<&'static str>,
     /// The types that are recorded, as bits.
     recorded: u64,
@@ -69,17 +69,18 @@ pub struct KernelTracer {
 }
 
 impl KernelTracer {
-    /// Checks the kernel, loads and attaches. Nothing is traced yet.
+    /// Checks the kernel, and loads and attaches the programs. Nothing is traced yet.
     ///
-    /// Where the kernel does not take the programs that read what arguments of system calls point
-    /// to, they do without ([`reads_arguments`](Self::reads_arguments)).
+    /// Where the kernel does not take programs that read what arguments of system calls point to,
+    /// these are loaded without that ([`reads_arguments`](Self::reads_arguments)).
     ///
     /// # Errors
     ///
     /// See [`LoadError`].
     pub fn load(options: &KernelOptions) -> Result<(Self, KernelSource), LoadError> {
         match Self::load_with(options) {
-            // Reading them makes up most of the programs, and is more than old verifiers accept.
+            // Reading what arguments point to makes up most of these programs, and is more than old
+            // verifiers accept.
             Err(error) if options.string_bytes > 0 && error.is_for_system_calls() => {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
@@ -186,20 +187,20 @@ impl KernelTracer {
     /// Traces process `pid` (all its threads) from now on; with `inherit` also the children that
     /// it makes from now on, and theirs.
     ///
-    /// Where the tracer's pid namespace is the first one, it is not checked that such a process
-    /// exists: an unused pid is marked only until a new process gets it.
+    /// Where the tracer's pid namespace is the first one, this does not check whether such a
+    /// process exists: an unused pid is marked only until a new process gets it.
     ///
     /// # Errors
     ///
     /// [`LoadError::NoSuchPid`]: no process can have this pid. [`LoadError::NotHere`]: no process
-    /// of our pid namespace has it.
+    /// in this process's pid namespace has it.
     pub fn trace(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
         let process = self.find(pid)?;
         self.traced.set(process, choice::bits(inherit))
     }
 
-    /// Traces process `pid` as [`trace`](Self::trace) does, which will be a command: what it does
-    /// is counted from its next exec on.
+    /// Traces process `pid`, which is about to run a command, as [`trace`](Self::trace) does. What
+    /// the process does is counted from its next exec on.
     ///
     /// # Errors
     ///
@@ -214,7 +215,8 @@ impl KernelTracer {
         self.traced.set(process, choice::bits(inherit) | unstarted)
     }
 
-    /// Returns what is to be counted and this kernel has no tracepoint for, in words.
+    /// Returns the kind that is to be counted but for which this kernel has no tracepoint, in
+    /// words.
     #[must_use]
     pub fn uncounted(&self) -> Option<&'static str> {
         self.uncounted
@@ -233,17 +235,19 @@ impl KernelTracer {
         self.call_rates.take()
     }
 
-    /// Traces process `pid` as [`trace`](Self::trace) does, which a user may look into now; its
-    /// events are recorded only while `ptrace`'s rule goes on to allow that to its own user: it has
-    /// one user and one group, no capability, no user namespace of its own, and memory that may be
-    /// dumped. The programs ask before each event; what they withhold is
-    /// [counted](Self::withheld). Processes that it makes are guarded too.
+    /// Traces process `pid`, which a user may look into now, as [`trace`](Self::trace) does. The
+    /// events of the process are recorded only while the rule of `ptrace` still allows its own user
+    /// to look into it: while it has one user and one group, no capability, no user namespace of
+    /// its own, and memory that may be dumped. The programs check this before each event; the
+    /// events that they withhold are [counted](Self::withheld). Processes that it makes are guarded
+    /// too.
     ///
-    /// Two kinds of events are recorded in any case, for the caller has to judge by them: an exec,
-    /// with what the new program is, and the new name by which it begins. So is the end of a
-    /// process that could be looked into when that was last asked. A [look](Self::look) asks too
-    /// where a program looks (since 5.15); in `/proc`, where [newcomers](Self::look_at_newcomers)
-    /// are looked at, this process looks with its own rights.
+    /// Two kinds of events are recorded in any case, since the caller has to judge by them: an
+    /// exec, with the properties of the new program, and the new name with which an exec begins. So
+    /// is the end of a process that could be looked into when this was last checked. A
+    /// [look](Self::look) by an eBPF program (since 5.15) checks this too. A look in `/proc`, as
+    /// that at [newcomers](Self::look_at_newcomers), does not: this process looks with its own
+    /// rights.
     ///
     /// # Errors
     ///
@@ -280,7 +284,8 @@ impl KernelTracer {
         Ok(())
     }
 
-    /// Traces every process of our pid namespace but this one and those that it makes from now on.
+    /// Traces every process of this process's pid namespace, except this process and those that it
+    /// makes from now on.
     ///
     /// # Errors
     ///
@@ -332,8 +337,8 @@ impl KernelTracer {
         self.wanted.set_syscalls(calls);
     }
 
-    /// Tells whether the memory that arguments of system calls point to is read: it may have been
-    /// asked for, and be refused by the kernel.
+    /// Tells whether the memory that arguments of system calls point to is read: the kernel may
+    /// have refused the programs that do so.
     #[must_use]
     pub fn reads_arguments(&self) -> bool {
         self.reads_arguments
@@ -354,14 +359,15 @@ impl KernelTracer {
         self.left_out
     }
 
-    /// Returns the events that the programs are to record, to be changed by the streams of others.
+    /// Returns the maps of the events that the programs are to record, which the streams of others
+    /// change.
     #[must_use]
     pub fn wanted(&self) -> WantedMaps {
         self.wanted.clone()
     }
 
-    /// Returns the counts of events that the programs could not record on each CPU, to be asked for
-    /// at the end.
+    /// Returns the counts of events that the programs could not record on each CPU, for a caller
+    /// that reads them at the end.
     #[must_use]
     pub fn lost_by_cpu(&self) -> LostByCpu {
         self.lost.clone()
@@ -385,8 +391,8 @@ impl KernelTracer {
         self.first_names.clone()
     }
 
-    /// Becomes readable when a ring has filled past its threshold: to be used with `AsyncFd`.
-    /// Valid as long as this lives.
+    /// Returns a descriptor that becomes readable when a ring has filled past its threshold: to be
+    /// used with `AsyncFd`. The descriptor is valid as long as this value lives.
     #[must_use]
     pub fn ring_fd(&self) -> RawFd {
         self.ring_fd.as_raw_fd()
@@ -425,7 +431,7 @@ impl KernelTracer {
 }
 
 /// Returns the reader of requests whose end was not reported, where ends are recorded. Without it,
-/// these are counted when their requests are reused.
+/// these ends are counted only when their requests are reused.
 fn unended(ebpf: &mut Ebpf, kernel: &Kernel, recorded: u64) -> Option<UnendedRequests> {
     let state = kernel.request_state?;
     if recorded & wanted::bit(EventTypeId::BLOCK_COMPLETE) == 0 {

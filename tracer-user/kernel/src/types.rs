@@ -24,7 +24,7 @@ pub struct Types {
 }
 
 impl Types {
-    /// Reads them.
+    /// Parses the types.
     ///
     /// # Errors
     ///
@@ -56,8 +56,9 @@ impl Types {
     }
 }
 
-/// Reads the types of the kernel: its own where it has them, and those in `given` must be the same
-/// then; otherwise those of `given`, which have to be [compared] yet.
+/// Reads the types of the kernel. Where the kernel has its own, these are returned, and those in
+/// the file that is `given` must agree with them. Otherwise those in the file are returned, which
+/// are still to be [compared].
 ///
 /// # Errors
 ///
@@ -89,7 +90,8 @@ pub fn read(given: Option<&Path>) -> Result<Types, Unmet> {
             path: path.to_owned(),
             why: differences(&of_kernel, &globals),
         }),
-        // Where its own lack something, it is they for which that is said.
+        // Where the kernel's own types lack something, they are returned too: the error is then
+        // about them.
         Ok(_) | Err(_) => Ok(Types {
             bytes: own,
             file: None,
@@ -97,7 +99,8 @@ pub fn read(given: Option<&Path>) -> Result<Types, Unmet> {
     }
 }
 
-/// Makes sure that a file that says which build it is of is not of another one.
+/// Checks that a file is of the build of the kernel that runs, where both say which build they are
+/// of.
 fn ensure_same_build(path: &Path, build_id: Option<Vec<u8>>) -> Result<(), Unmet> {
     match (build_id, build_id::read_running_kernel()) {
         (Some(of_file), Some(own)) if of_file != own => Err(Unmet::OtherKernel {
@@ -117,8 +120,9 @@ fn globals_of_file(bytes: &[u8]) -> Result<Vec<Global>, FileError> {
     offsets::globals(&btf).map_err(FileError::Lacks)
 }
 
-/// Returns the globals that types from the file at `path` give. What needs the kernel's own types
-/// is left out. Also how many offsets were found to be right.
+/// Compares types from the file at `path` with the kernel that runs. Returns the globals that these
+/// types give, without what needs the kernel's own types, and how many members were found to be
+/// right.
 ///
 /// # Errors
 ///
@@ -130,7 +134,7 @@ pub fn compared(
 ) -> Result<(Vec<Global>, usize), Unmet> {
     globals.extend(variables::find_from_run_queue(btf));
     for global in &mut globals {
-        // The helper takes a task whose type the kernel knows.
+        // The helper takes only a task that the kernel's own types describe.
         if global.name == "HAS_TASK_PT_REGS" {
             global.value = 0;
         }

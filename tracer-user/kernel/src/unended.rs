@@ -1,9 +1,9 @@
-//! Requests to block devices whose end the kernel did not report, found while nothing has taken
-//! their place yet.
+//! Finds requests to block devices whose end the kernel did not report, before they are reused.
 //!
-//! The programs note each request when it starts and forget it when it ends. One that is noted, was
-//! handed to the device and is idle has ended without a word. Idle is what the kernel calls it
-//! itself: a small program reads that, when it is asked, in the thread that asks.
+//! The programs note each request when it starts and forget it when it ends. So a request that is
+//! noted, was handed to the device and is idle has ended, but its end was not reported. Idle is a
+//! state in the kernel's own structure of a request. A small eBPF program reads it: this process
+//! runs that program on request, in the calling thread.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,18 +26,19 @@ const ISSUERS: &str = "ISSUERS";
 /// Words of a note.
 const WORDS: usize = size_of::<Issuer>() / size_of::<u64>();
 
-/// Result of the program for a request that is idle: `MQ_RQ_IDLE`, and 1 for that it could be read.
+/// Result of the program for a request that is idle: `MQ_RQ_IDLE` (0) plus 1, since the state could
+/// be read.
 const IDLE: u32 = 1;
 
 /// Interval between two looks at a request.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Looks in which a request is idle that has ended. It is so too from when it is noted as handed
-/// over until that is done, in between which its thread may lose the CPU: on a busy machine for
-/// longer than between two looks.
+/// Number of looks in a row in which a request must be idle to count as ended. A request is also
+/// idle for a moment after it is noted as handed over, until the kernel has done that. The thread
+/// may lose its CPU in between: on a busy machine for longer than the interval between two looks.
 const LOOKS: usize = 6;
 
-/// Tries to see all requests while none is reused whose end was not reported.
+/// Number of tries to look at all requests while none is reused whose end was not reported.
 const TRIES: usize = 2;
 
 /// Reader of the requests that are noted.
@@ -49,7 +50,7 @@ pub struct UnendedRequests {
 }
 
 impl UnendedRequests {
-    /// Takes the map of the notes, and loads the program. `state` is the place of a request's
+    /// Takes the map of the notes, and loads the program. `state` is the offset of a request's
     /// state.
     ///
     /// # Errors
@@ -72,8 +73,9 @@ impl UnendedRequests {
         Ok(Self { issuers, program })
     }
 
-    /// Returns the number of ends of requests of traced processes that were not reported: those of
-    /// requests that were `reused` since, by this count of the programs, and those that are idle.
+    /// Returns the number of ends of requests of traced processes that were not reported. The
+    /// programs count those of requests that were reused since (`reused`); to them are added those
+    /// of requests that are idle.
     pub fn with_reused(&self, reused: impl Fn() -> u64) -> u64 {
         let mut count = 0;
         for _ in 0..TRIES {
@@ -81,7 +83,7 @@ impl UnendedRequests {
             let idle = self.count();
             let after = reused();
             count = count.max(before.saturating_add(idle)).max(after);
-            // One that is reused meanwhile is in neither of the first two.
+            // A request that is reused during the look may be in neither `before` nor `idle`.
             if after == before {
                 break;
             }
@@ -90,7 +92,7 @@ impl UnendedRequests {
     }
 
     /// Returns the number of requests of traced processes that have ended, and whose end was not
-    /// reported. A kernel before 5.10 runs no program when it is asked: there it is 0.
+    /// reported. A kernel before 5.10 runs no program on request: there the number is 0.
     fn count(&self) -> u64 {
         let mut idle = self.idle();
         for _ in 1..LOOKS {
@@ -103,9 +105,10 @@ impl UnendedRequests {
         u64::try_from(idle.len()).unwrap_or(u64::MAX)
     }
 
-    /// Returns the addresses of such requests at this moment, with their notes.
+    /// Returns the addresses of the requests that are idle at this moment, with their notes.
     fn idle(&self) -> BTreeSet<(u64, [u64; WORDS])> {
-        // A key that goes as it is passed makes the kernel begin anew.
+        // If a key is removed while the walk is at it, the kernel begins the walk anew: so there is
+        // a limit.
         let most = 2 * usize_of(MOST_REQUESTS);
         let requests = self.issuers.keys().take(most).filter_map(Result::ok);
         let idle = requests.filter_map(|request| Some((request, self.note_of_idle(request)?)));
@@ -127,8 +130,8 @@ impl UnendedRequests {
     }
 }
 
-/// Returns a program that is given the address of a request. Its result is the request's state and
-/// 1, or 0 where that cannot be read.
+/// Returns a program that is given the address of a request. Its result is the request's state plus
+/// 1, or 0 where the state cannot be read.
 fn assemble(state: u32) -> Vec<Instruction> {
     let mut program = Assembly::default();
     program.put_at(READ, register::THIRD, register::FIRST, 0, 0);
@@ -188,7 +191,8 @@ mod tests {
         unsafe { dealloc(memory, layout) };
     }
 
-    /// Ends that a later request has shown to be missing, and those that the requests show.
+    /// Returns the number of missing ends: those that a reuse of the request has shown, and those
+    /// of requests that are idle.
     fn missing(maps: &Maps, requests: &UnendedRequests) -> u64 {
         requests.with_reused(|| maps.untold_ends.word(0).unwrap().load(Ordering::Relaxed))
     }
@@ -228,8 +232,8 @@ mod tests {
         let all_traced = TracedMap::from_object(&ebpf).unwrap();
         all_traced.set(own, traced::TRACED).unwrap();
 
-        // None is taken for one that has ended while it is under way, which with so many readers
-        // there always are.
+        // No request that is under way counts as ended. With so many readers, some requests are
+        // always under way.
         let mut most = 0;
         thread::scope(|scope| {
             let read = || (0..ROUNDS).for_each(|_| read_directly(&path, BLOCKS));
@@ -238,7 +242,7 @@ mod tests {
                 most = most.max(requests.count());
             }
         });
-        // The machine's own kernel misses some, on a virtual machine up to one in twenty.
+        // On a virtual machine, the kernel leaves up to one end in twenty unreported by itself.
         let before = missing(&maps, &requests);
         unload(&mut ebpf, ["block_rq_complete", "block_rq_complete_raw"]);
         read_directly(&path, BLOCKS);

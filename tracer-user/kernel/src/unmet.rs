@@ -67,8 +67,8 @@ pub enum Unmet {
         /// Reason.
         why: SelfCheckError,
     },
-    /// Pid namespace that is not the first one, while types are from a file: pids are then those of
-    /// the first one.
+    /// Pid namespace that is not the first one, while types are from a file: processes are then
+    /// known only by their pids in the first one.
     #[error(
         "with the kernel's types from a file, processes are traced from the first pid namespace alone"
     )]

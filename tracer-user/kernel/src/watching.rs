@@ -7,7 +7,7 @@ use std::thread;
 
 use super::mapped::MappingRings;
 
-/// Reports of what processes map, which come from now on, before a thread takes them.
+/// Reports of what processes map, which have begun, but which no thread takes yet.
 #[derive(Debug)]
 pub struct MappingWatcher {
     rings: Option<MappingRings>,
@@ -18,7 +18,8 @@ pub struct MappingWatcher {
 /// Thread that watches until this is dropped.
 #[derive(Debug)]
 pub struct Watching {
-    /// End of a pair whose other end the thread waits for: closed, it tells that one to end.
+    /// End of a pair of sockets, whose other end the thread waits for: when this end is closed, the
+    /// thread ends.
     _stop: UnixStream,
 }
 
@@ -66,8 +67,8 @@ impl MappingWatcher {
 }
 
 impl Stopped {
-    /// Waits until there are reports, at most so many milliseconds, or without an end (-1). Returns
-    /// whether the thread is to end.
+    /// Waits until there are reports, or the thread is to end, for at most `timeout` milliseconds;
+    /// -1: for as long as it takes. Returns whether the thread is to end.
     pub fn waits(&self, rings: Option<&MappingRings>, timeout: i32) -> bool {
         let fds = rings.map(MappingRings::fds).unwrap_or_default();
         let all = fds.iter().map(|fd| fd.as_raw_fd());
@@ -79,7 +80,7 @@ impl Stopped {
                 revents: 0,
             })
             .collect();
-        // Nothing else says that these are there.
+        // No descriptor says that there are reports that were kept back by the last call.
         let has_later = rings.is_some_and(MappingRings::has_later);
         let timeout = if has_later { 0 } else { timeout };
         let count = libc::nfds_t::try_from(polled.len()).unwrap_or(0);

@@ -37,10 +37,13 @@ impl WithheldMap {
         Self { slots, reported: 0 }
     }
 
-    /// Takes what was withheld since the last call. `all` counts it whole: where two processes want
-    /// one slot, the second one is not known by it.
+    /// Takes the events that were withheld since the last call, by process. `all` has their total:
+    /// where two processes need the same slot, the events of the second one are counted only there,
+    /// and their process is not known.
     pub fn take(&mut self, all: &LostByCpu) -> Vec<Withheld> {
-        // Read first: what is counted meanwhile is in the slots already, and known the next time.
+        // The total is read first: the programs count an event in its slot before they count it
+        // there. So an event that is counted meanwhile may be taken from its slot now, and is known
+        // to be reported the next time.
         let so_far = all.withheld();
         if so_far == self.reported {
             return Vec::new();
@@ -64,7 +67,7 @@ impl WithheldMap {
         let pid = holder.load(Ordering::Relaxed);
         if count.load(Ordering::Relaxed) == 0 {
             if pid != 0 {
-                // Others may have it.
+                // Another process may have the slot from now on.
                 holder.store(0, Ordering::Relaxed);
             }
             return None;

@@ -1,8 +1,8 @@
-//! Whether a process is there, and the controller of a stream still.
+//! Whether a process, such as the controller of a stream, is still there.
 //!
-//! A stream is ended for a controller that cannot do it any more: only a proof of its death counts.
-//! `/proc` may be hidden from this process (`hidepid`), not be mounted, or not be openable for want
-//! of descriptors; what it does not show is not dead.
+//! Another process ends the stream of a controller that is dead, and only a proof of its death
+//! counts. `/proc` may be hidden from this process (`hidepid`), may not be mounted, or may not be
+//! openable for want of descriptors: a process that it does not show need not be dead.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) enum Life {
     Unknown,
 }
 
-/// A process as it has written itself down: what it could not find out about itself is 0.
+/// A process as it has written itself down, with 0 for what it could not find out about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// Its pid in its pid namespace.
@@ -45,10 +45,10 @@ impl Identity {
         }
     }
 
-    /// Tells whether it is still there.
+    /// Tells whether the process is still there.
     pub(crate) fn life(self) -> Life {
         if self.namespace == 0 || self.namespace != own_pid_namespace() {
-            // Its pid means nothing to us.
+            // Its pid means nothing in this process's namespace.
             return Life::Unknown;
         }
         if self.pid <= 0 {
@@ -65,8 +65,8 @@ impl Identity {
     }
 }
 
-/// Tells whether this is the pid of a process, and not of nothing, or of a thread that is not its
-/// process's first. Where the kernel does not say, it is believed to be.
+/// Tells whether a process has this pid. `false` where no process has it, or where it is the tid of
+/// a thread that is not its process's first; `true` where the kernel does not say.
 pub(super) fn is_process(pid: i32) -> bool {
     // SAFETY: takes no pointers.
     let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -84,8 +84,8 @@ pub(super) fn is_process(pid: i32) -> bool {
     }
 }
 
-/// Tells whether the kernel ends a process for every call but the few of `SECCOMP_MODE_STRICT`. A
-/// thread's first event takes others.
+/// Tells whether the kernel ends a process for every system call but the few that
+/// `SECCOMP_MODE_STRICT` permits. A thread's first event takes other calls.
 pub(super) fn is_strictly_confined(pid: i32) -> bool {
     const STRICT: &str = "1";
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -95,7 +95,7 @@ pub(super) fn is_strictly_confined(pid: i32) -> bool {
     mode.is_some_and(|mode| mode.trim() == STRICT)
 }
 
-/// Tells whether a process counts time from the same boot as this one: in another time namespace
+/// Tells whether a process counts time from the same boot as this one. In another time namespace
 /// the boot was at another time.
 fn counts_from_our_boot(pid: i32) -> bool {
     let theirs = fs::metadata(format!("/proc/{pid}/ns/time"));

@@ -1,8 +1,8 @@
 //! Finding the area that belongs to another process.
 //!
-//! A process may have descriptors of areas that are not its own: one that the program before it was
-//! handed, or one that another process has made up and sent to it. Its own is one that it has
-//! mapped; or else, where it has only the descriptor, one of its own user.
+//! A process may have descriptors of areas that are not its own: the area of the program before it,
+//! or one that another process has made up and sent to it. Its own area is one that it has mapped,
+//! or, where it has only the descriptor, one that belongs to the process's user.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
@@ -17,25 +17,25 @@ use crate::emit::inherited::LINK;
 use crate::layout::file::{Kind, kind};
 use crate::layout::mapping::{self, FileFacts, HIGH_DESCRIPTORS, UNNAMED_AREA_BYTES};
 
-/// Bytes of `/proc/PID/maps` in which an area is looked for: of some
-/// ten thousand mappings. It is looked for again and again, and a signal must not wait for that.
+/// Bytes of `/proc/PID/maps` in which an area is looked for: those of some ten thousand mappings.
+/// An area is looked for again and again, and a signal must not wait for that.
 const MOST_MAPS_BYTES: u64 = 1 << 20;
 
-/// Descriptors of a process that are looked at, beside those where areas are put: it may have a
-/// million.
+/// Descriptors of a process that are looked at, beside those where areas are put. A process may
+/// have a million.
 const MOST_DESCRIPTORS: usize = 4096;
 
-/// Descriptors that are called as an area's is that are opened: where areas are put, and as many
+/// Descriptors with the name of an area's that are opened: so many where areas are put, and as many
 /// elsewhere. They may all be of one file.
 const MOST_CANDIDATES: usize = 32;
 
 /// Result of looking for a process's area.
 pub(super) enum Belonging {
-    /// Its area's file.
+    /// The file of the process's area.
     Area(OwnedFd),
     /// No file that can be an area.
     None,
-    /// Files that are called as an area's is, and are none that this library knows.
+    /// Only files that have an area's name, and are no areas that this library knows.
     Foreign,
 }
 
@@ -73,8 +73,8 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
         is_whole,
         has_unnamed,
     } = mapped(pid);
-    // Who has thousands of descriptors, and has mapped no area, is not asked for each of them:
-    // hundreds of processes may share them.
+    // Where a process has mapped no area, its other descriptors are not looked at: it may have
+    // thousands, and hundreds of processes may share them.
     if found.candidates.is_empty() && !(is_whole && mapped.is_empty()) {
         found.look_at_all(descriptors.others(), pid)?;
     }
@@ -85,7 +85,7 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     if let Some(index) = found.candidates.iter().position(is_mapped) {
         return Ok(found.take(index));
     }
-    // The kernel shows mapped files only to those with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+    // The kernel shows mapped files only to processes with CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
     let shown = mapped.iter().map(|mapped| &mapped.path);
     for path in shown.filter(|path| at_once().open(path).is_ok()) {
         let before = found.candidates.len();
@@ -100,7 +100,7 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     if found.is_any_foreign {
         return Ok(Belonging::Foreign);
     }
-    // A mapping that has gone meanwhile, with its process or by an exec, is not hidden.
+    // A mapping that is gone by now, with its process or by an exec, is not hidden.
     let is_hidden = |mapped: &Mapped| {
         let opened = at_once().open(&mapped.path);
         opened.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -114,7 +114,7 @@ pub(super) fn file_of(pid: i32) -> Result<Belonging, FindError> {
     Ok(Belonging::None)
 }
 
-/// Tells whether process `pid` has mapped the file with this inode that is called as an area's is.
+/// Tells whether process `pid` has mapped an area's file with this inode.
 pub(super) fn is_mapped_by(pid: i32, inode: u64) -> bool {
     let mapped = mapped(pid).mapped;
     mapped.iter().any(|mapped| mapped.inode == inode)
@@ -123,7 +123,7 @@ pub(super) fn is_mapped_by(pid: i32, inode: u64) -> bool {
 #[derive(Default)]
 struct Found {
     candidates: Vec<Candidate>,
-    /// Descriptors that were opened, whatever they were of.
+    /// Number of descriptors that were opened, of whatever files.
     opened: usize,
     is_any_foreign: bool,
 }
@@ -143,7 +143,7 @@ impl Found {
     fn look_at(&mut self, path: &Path, pid: i32) -> Result<(), FindError> {
         let file = match at_once().write(true).open(path) {
             Ok(file) => OwnedFd::from(file),
-            // Closed, or the process ended, since we looked.
+            // The descriptor was closed, or the process has ended, since its name was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(source) => return Err(not_opened(pid, source)),
         };
@@ -158,7 +158,7 @@ impl Found {
         }
         match kind(&file) {
             Kind::Area { .. } => self.candidates.push(Candidate { file, facts }),
-            // What is just being made will be there the next time.
+            // An area that is just being made will be there the next time.
             Kind::Unfinished => {}
             Kind::Foreign => self.is_any_foreign = true,
             Kind::Unknown => {
@@ -177,7 +177,7 @@ impl Found {
 /// Returns the reason why the area of a process could not be opened.
 fn not_opened(pid: i32, source: io::Error) -> FindError {
     match source.raw_os_error() {
-        // EAGAIN: its owner has a lease on it, of which the kernel relieves him in a while.
+        // EAGAIN: the file's owner has a lease on it, which the kernel takes away in a while.
         Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN) => FindError::Map { pid, source },
         _ => FindError::NotPermitted { pid, source },
     }
@@ -186,7 +186,7 @@ fn not_opened(pid: i32, source: io::Error) -> FindError {
 /// The descriptors of a process.
 struct Descriptors {
     folder: PathBuf,
-    /// `None` of a process that has ended.
+    /// `None` for a process that has ended.
     entries: Option<fs::ReadDir>,
 }
 
@@ -213,15 +213,15 @@ impl Descriptors {
             .map(move |raw| folder.join(raw.to_string()))
     }
 
-    /// Returns the first ones that there are.
+    /// Returns the paths of the first descriptors, of any kind.
     fn others(self) -> impl Iterator<Item = PathBuf> {
         let entries = self.entries.into_iter().flatten().take(MOST_DESCRIPTORS);
         entries.filter_map(Result::ok).map(|entry| entry.path())
     }
 }
 
-/// Opens a file for reading without waiting: its owner may have taken a lease on it, and has most
-/// of a minute to release that.
+/// Returns options that open a file for reading without waiting: its owner may have taken a lease
+/// on it, and has most of a minute to release that.
 fn at_once() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(libc::O_NONBLOCK);
@@ -338,8 +338,8 @@ mod tests {
     #[test]
     fn descriptors_that_are_no_area_are_not_all_opened() {
         let file = mapping::create_file().unwrap();
-        // The tests are other threads of a process, which may have such descriptors too: so these
-        // are a child's.
+        // Other tests run as threads of this process, and may have such descriptors too. So a child
+        // has these.
         let mut command = Command::new("cat");
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         let raw = file.as_raw_fd();

@@ -29,14 +29,14 @@ pub struct Area {
     id: AreaId,
     owner: u32,
     ticks: TickSource,
-    /// Whether processes and threads have the same pids and tids here as where the area's processes
-    /// are.
+    /// Whether the area's processes are in this process's pid namespace, so that pids and tids mean
+    /// the same here and there.
     is_in_own_namespace: bool,
 }
 
 #[derive(Debug)]
 enum Memory {
-    /// This process's own, which it has mapped for good. It needs no descriptor.
+    /// This process's own area, which it has mapped for good. It needs no descriptor.
     Own(Parts<'static>),
     Other {
         fixed: Arc<Mapping>,
@@ -45,8 +45,8 @@ enum Memory {
 }
 
 /// The word of a stream that its reader sleeps on
-/// ([`waiting`](tracer_common::area::StreamControl::waiting)). It can be looked at as long as this
-/// is there, whatever becomes of the stream.
+/// ([`waiting`](tracer_common::area::StreamControl::waiting)). The word can be read as long as this
+/// value lives, whatever becomes of the stream.
 #[derive(Debug)]
 struct MappedWord {
     /// The mapping that the word lies in; `None` for one that this process has mapped for good.
@@ -109,8 +109,8 @@ impl Area {
         }
     }
 
-    /// Returns the area of process `pid`, which comes as a file, of a process that counts processes
-    /// as this one does.
+    /// Returns the area of process `pid`, which comes as a file. That process is in this process's
+    /// pid namespace.
     pub(crate) fn of_file(file: OwnedFd, pid: i32) -> Result<Self, FindError> {
         let area = Self::open(file).map_err(|source| FindError::Map { pid, source })?;
         area.ok_or(FindError::Unreadable { pid })
@@ -138,8 +138,8 @@ impl Area {
     }
 
     /// Returns a descriptor of the area to be inherited over exec, where the library in the new
-    /// program looks for it. It is closed by exec until that is taken off it. Only a program of
-    /// this process's effective user can open the area by it.
+    /// program looks for it. It is closed on exec until the caller takes that flag off. Only a
+    /// program of this process's effective user can open the area by it.
     ///
     /// # Errors
     ///
@@ -178,9 +178,9 @@ impl Area {
         self.owner
     }
 
-    /// Tells whether the memory that lies in the area may be given back by this process. That waits
-    /// for the lock of its file, which the area's user may hold for ever, and a thread that waits
-    /// for it cannot even be killed.
+    /// Tells whether this process may give memory of the area back. That waits for the lock of the
+    /// area's file. Another user whose area it is may hold that lock for ever, and a thread that
+    /// waits for it cannot even be killed.
     pub(crate) fn may_be_released(&self) -> bool {
         // SAFETY: has no preconditions and cannot fail.
         self.is_own() || self.owner == unsafe { libc::geteuid() }
@@ -193,8 +193,8 @@ impl Area {
         MonotonicNs(self.parts().map_or(0, created))
     }
 
-    /// Maps the area behind a descriptor; `None` when it is none, or of another version;
-    /// `WouldBlock` when it is just being made.
+    /// Maps the area behind a descriptor. `None` when the file is no area, or one of another
+    /// version; `WouldBlock` when the area is just being made.
     fn open(file: OwnedFd) -> io::Result<Option<Self>> {
         match kind(&file) {
             Kind::Area { .. } => {}
@@ -261,7 +261,7 @@ impl Area {
         self.ticks
     }
 
-    /// Tells whether this is the process's own.
+    /// Tells whether this is the process's own area.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self.memory, Memory::Own(_))
     }
@@ -303,8 +303,8 @@ pub enum FindError {
         /// The process asked for.
         pid: i32,
     },
-    /// `EPERM`. Its descriptors are closed: the kernel shows what is only mapped to those with a
-    /// capability.
+    /// `EPERM`. The process has closed the area's descriptor. The kernel shows a file that is only
+    /// mapped to processes with a capability.
     #[error(
         "process {pid} has a trace area, of which it has closed the descriptor: what is only mapped the kernel shows to \
          those with CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN"
@@ -313,7 +313,7 @@ pub enum FindError {
         /// The process asked for.
         pid: i32,
     },
-    /// `EPERM`. It could have no file for it.
+    /// `EPERM`. The process could have no file for its area.
     #[error(
         "the trace area of process {pid} is memory of its own, which no other process can have: it could make no file (by RLIMIT_FSIZE, a \
          filter of system calls, or for lack of descriptors or memory)"
@@ -344,7 +344,7 @@ impl FindError {
     pub fn error_number(&self) -> c_int {
         match self {
             Self::NoSuchProcess { .. } => libc::ESRCH,
-            // What the C library takes to read a folder.
+            // The C library had no memory to read a folder.
             Self::NotPermitted { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
                 libc::ENOMEM
             }
@@ -357,8 +357,8 @@ impl FindError {
         }
     }
 
-    /// Tells whether the area may be found later: descriptors or memory of this process lack now,
-    /// or the area's owner has a lease on it.
+    /// Tells whether the area may be found later: this process lacks descriptors or memory now, or
+    /// the area's owner has a lease on its file.
     #[must_use]
     pub fn is_for_lack(&self) -> bool {
         let (Self::NotPermitted { source, .. } | Self::Map { source, .. }) = self else {

@@ -1,11 +1,12 @@
-//! Whether a thread has ended. When in doubt it lives.
+//! Whether a thread has ended. A thread of which that is not certain counts as alive.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Tells whether there is no thread `tid` in this process's pid namespace, of whatever process, not
-/// even a zombie. A process that shares its parent's memory takes itself for a thread of that.
+/// Tells whether there is no thread `tid` in this process's pid namespace, not even a zombie. The
+/// thread's process is not asked for: a process that shares its parent's memory takes itself for a
+/// thread of its parent.
 pub(crate) fn is_gone(tid: i32) -> bool {
     if tid <= 0 {
         return false;
@@ -29,14 +30,15 @@ pub(super) fn has_ended(pid: i32, tid: i32) -> bool {
     is_zombie(pid, tid)
 }
 
-/// Tells whether thread `tid`, of whatever process in this process's pid namespace, has ended for
+/// Tells whether thread `tid`, of any process in this process's pid namespace, has ended for
 /// certain.
 pub(crate) fn has_thread_ended(tid: i32) -> bool {
     tid > 0 && (is_gone(tid) || is_zombie(tid, tid))
 }
 
-/// Tells whether a thread that is there is one no more, for certain. `stat` says that too, but in
-/// some kernels waits for a process that runs another program, for as long as that takes.
+/// Tells whether a thread that still has its tid has certainly ended. `/proc/<pid>/stat` says that
+/// too, but in some kernels reading it waits for a process that is about to run another program,
+/// for as long as that takes.
 pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
     state_of(pid, tid).is_some_and(|state| matches!(state, b'Z' | b'X' | b'x'))
 }

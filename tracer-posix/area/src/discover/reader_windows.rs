@@ -14,41 +14,41 @@ use crate::layout::mapping::Mapping;
 use crate::layout::pool::Windows;
 
 /// Windows of one area that stay mapped. A hostile process may have thousands, each of which takes
-/// one of the mappings that a process may have, and memory for what is looked at. Of more the ones
-/// that were not looked at for longest are given up when that is [done](MappedWindows::trim), and
+/// one of the mappings that a process may have, and memory for what is looked at. Where there are
+/// more, [`trim`](MappedWindows::trim) gives those up that were not looked at for longest. They are
 /// mapped again when their turn comes.
 const MOST_MAPPED: usize = 32;
 
 /// Windows of one area that stay mapped where this process has [many](MANY_IN_ALL) mapped in all.
 const FEW_MAPPED: usize = 8;
 
-/// Windows of all areas together from which on each may have few. A process may have 65,530
+/// Windows of all areas together above which each area may have only few. A process may have 65,530
 /// mappings.
 const MANY_IN_ALL: usize = 8192;
 
-/// Bytes at the start of a chunk that are never all zeros once it was handed out.
+/// Bytes at the start of a chunk that are never all zeros once the chunk was handed out.
 const CHUNK_HEAD_BYTES: usize = 64;
 
-/// Bytes of headers at the start of a window that say whether any of its chunks was handed out:
-/// they are in order, and of so many at once not all belong to threads that have not come to write
-/// their headers.
+/// Bytes of headers at the start of a window that say whether any of its chunks was handed out.
+/// Chunks are handed out in order, and among so many there is always one whose thread has already
+/// written the header.
 const HEADERS_LOOKED_AT: usize = 4096;
 
 /// Windows of all areas that are mapped now.
 static MAPPED_IN_ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// Windows of another process's area, each mapped when it is looked at. None is given up while this
-/// is borrowed: so a [`ChunkRef`] in one, which borrows it, never outlives it.
+/// Windows of another process's area, each mapped when it is looked at. No window is given up while
+/// this is borrowed, so a [`ChunkRef`], which borrows this, never outlives its window.
 #[derive(Debug)]
 pub(crate) struct MappedWindows {
     file: OwnedFd,
-    /// How many fit into the file.
+    /// Number of windows that fit into the file.
     count: usize,
     /// Mapped windows, in the order in which they were looked at, the last one first.
     mapped: RefCell<Vec<MappedWindow>>,
-    /// How often one could not be mapped, and that was not reported yet.
+    /// How often a window could not be mapped, as far as that was not reported yet.
     failures: Cell<u64>,
-    /// How often one was mapped.
+    /// How often a window was mapped.
     mappings: Cell<u64>,
 }
 
@@ -85,7 +85,7 @@ impl MappedWindows {
         }
     }
 
-    /// Gives up the windows that were not looked at for longest, but for some. No reference to a
+    /// Gives up all but some windows: those that were not looked at for longest. No reference to a
     /// window is left by then.
     pub(super) fn trim(&mut self) {
         let is_many = MAPPED_IN_ALL.load(Relaxed) > MANY_IN_ALL;
@@ -97,8 +97,8 @@ impl MappedWindows {
         self.file.as_fd()
     }
 
-    /// Tells whether a chunk at this address was ever written to. Memory that was not is not there,
-    /// and looking at it makes it.
+    /// Tells whether a chunk at this address was ever written to. A page that was never written to
+    /// does not exist, and looking at it by its address would make it.
     fn is_written(&self, base: NonNull<u8>) -> bool {
         let mapped = self.mapped.borrow();
         let offset = mapped.iter().find_map(|window| {
@@ -109,20 +109,20 @@ impl MappedWindows {
         offset.is_some_and(|offset| self.has_any::<CHUNK_HEAD_BYTES>(offset))
     }
 
-    /// Tells whether there is anything but zeros in some bytes of the file. To read it makes no
-    /// pages, and waits for no other process. (What `lseek()` says of holes waits for the file's
-    /// lock: a hostile process has that for as long as it likes, with a `write()` of bytes that do
-    /// not come.)
+    /// Tells whether there is anything but zeros in some bytes of the file. Reading the file makes
+    /// no pages, and waits for no other process. (A question for holes by `lseek()` waits for the
+    /// file's lock, which a hostile process can hold for as long as it likes, by a `write()` of
+    /// bytes that do not come.)
     fn has_any<const BYTES: usize>(&self, offset: usize) -> bool {
         let Ok(offset) = libc::off_t::try_from(offset) else {
             return false;
         };
-        // Not on the stack: a thread may have little.
+        // On the heap: a thread may have little stack.
         let mut bytes = vec![0_u8; BYTES];
         let file = self.file.as_raw_fd();
         // SAFETY: the buffer is valid for so many bytes.
         let read = unsafe { libc::pread(file, bytes.as_mut_ptr().cast(), BYTES, offset) };
-        // All of them at once: what was not read is zero.
+        // All bytes are looked at together: those that were not read are zero.
         read > 0 && bytes.iter().fold(0, |all, byte| all | byte) != 0
     }
 }
@@ -164,14 +164,14 @@ impl Windows for &MappedWindows {
 /// The windows of an area, of this process or another one.
 #[derive(Clone, Copy)]
 pub(crate) enum AreaWindows<'a> {
-    /// This process's own.
+    /// The windows of this process's own area.
     Own,
     Mapped(&'a MappedWindows),
 }
 
 impl AreaWindows<'_> {
-    /// Tells whether what lies at this address, in a window that was looked at just now, was ever
-    /// written. Of this process's own area it is believed.
+    /// Tells whether the chunk at this address, in a window that was looked at just now, was ever
+    /// written to. `true` for all of this process's own area.
     pub(super) fn is_written(&self, base: NonNull<u8>) -> bool {
         match self {
             Self::Own => true,
@@ -179,7 +179,7 @@ impl AreaWindows<'_> {
         }
     }
 
-    /// Returns how often a window was mapped so far: what reading costs beside the events.
+    /// Returns how often a window was mapped so far: a cost of reading beside the events.
     pub(crate) fn mappings(&self) -> u64 {
         match self {
             Self::Own => 0,
@@ -187,8 +187,8 @@ impl AreaWindows<'_> {
         }
     }
 
-    /// Returns how often since the last call a window could not be mapped, and what is in it not be
-    /// read.
+    /// Returns how often since the last call a window could not be mapped, so that its events could
+    /// not be read.
     pub(crate) fn take_failures(&self) -> u64 {
         match self {
             Self::Own => 0,
@@ -197,14 +197,15 @@ impl AreaWindows<'_> {
     }
 }
 
-/// Chunks of which their headers say that there is something to read, and nothing was ever written
-/// to them.
+/// Count of chunks whose headers say that there is something to read, though nothing was ever
+/// written to them.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     untrue: usize,
 }
 
-/// After so many no other is believed in the same look: an emitting program never says so.
+/// Untrue claims after which no other is believed in the same look. The library never makes an
+/// untrue claim.
 const MOST_UNTRUE: usize = 64;
 
 impl Claims {
@@ -290,7 +291,7 @@ mod tests {
     #[test]
     fn a_window_that_cannot_be_mapped_is_counted() {
         let file = mapping::create_file().unwrap();
-        // One by which nothing can be written cannot be mapped to be written to.
+        // By a descriptor for reading only, no window can be mapped for writing.
         let read_only = mapping::open_anew(file.as_raw_fd(), libc::O_RDONLY).unwrap();
         let windows = MappedWindows::new(read_only, 10);
         assert!((&windows).base(3).is_none());

@@ -1,9 +1,9 @@
 //! Changes of a pool that a thread has in hand, so that it finds out which of them it has left for
 //! good.
 //!
-//! A handler may come at any moment. Usually it returns; it may emit before. But it may also jump
-//! out of what it has interrupted (`siglongjmp()`), which never gets to its end then. The stack
-//! alone shows it: where a frame lies now, no older one can be any more.
+//! A signal handler may run at any moment. Usually it returns, after it has perhaps emitted. But it
+//! may also jump out of the change that it has interrupted (`siglongjmp()`), which then never ends.
+//! Only the stack shows that: where a frame lies now, no older frame can still be.
 
 use std::cell::Cell;
 use std::ptr::{NonNull, null, null_mut};
@@ -12,11 +12,11 @@ use std::sync::atomic::compiler_fence;
 
 use tracer_common::area::EnteringEntry;
 
-/// Changes of one thread that are known at once. Those of handlers that interrupt each other deeper
-/// than that are not.
+/// Changes of one thread that are known at once. Where handlers interrupt each other more deeply
+/// than that, the changes of the innermost are not known.
 const AT_ONCE: usize = 8;
 
-/// Bytes of stack that the frames of a change take at least, from the lowest on.
+/// Bytes of stack that the frames of a change take at least, from the lowest address on.
 const FRAME: usize = 64;
 
 /// All that a thread has begun to change. A handler may use it between any two of its instructions.
@@ -30,17 +30,18 @@ pub(super) struct Change {
     /// The lowest address of its frames; 0 where there is no change.
     frame: Cell<usize>,
     slot: Cell<usize>,
-    /// The entry that it has or tries to take; null where there is no change.
+    /// The entry that the change has taken or tries to take; null where there is none.
     entry: Cell<*const EnteringEntry>,
-    /// Where the chunks begin that it takes from the thread, and gives to it.
+    /// Where the chunk begins that the change takes from the thread; null where there is none.
     old: Cell<*mut u8>,
+    /// Where the chunk begins that the change gives to the thread; null where there is none.
     new: Cell<*mut u8>,
 }
 
 /// A change that a thread has left for good.
 pub(super) struct Left {
     pub(super) slot: usize,
-    /// Null where another change has it, or may have it.
+    /// Null where another change has the entry, or may have it.
     pub(super) entry: *const EnteringEntry,
     pub(super) chunks: [*mut u8; 2],
 }
@@ -58,7 +59,7 @@ impl Default for Change {
 }
 
 impl Change {
-    /// Notes the entry, before it is tried to be taken.
+    /// Notes the entry, before the thread tries to take it.
     pub(super) fn set_entry(&self, entry: &EnteringEntry) {
         self.entry.set(entry);
         compiler_fence(SeqCst);
@@ -76,7 +77,7 @@ impl Change {
         compiler_fence(SeqCst);
     }
 
-    /// Marks the change as done: the entry is not its any more.
+    /// Marks the change as done: it has no entry any more.
     pub(super) fn end(&self) {
         compiler_fence(SeqCst);
         self.entry.set(null());
@@ -89,7 +90,8 @@ impl Change {
 }
 
 impl InHand {
-    /// Notes that a change begins, whose frames are at `frame` and above.
+    /// Notes that a change begins, whose frames are at `frame` and above. `None` where too many
+    /// changes are known already.
     pub(super) fn begin(&self, frame: usize, slot: usize) -> Option<&Change> {
         let change = self.changes.iter().find(|change| change.frame.get() == 0)?;
         change.frame.set(frame);
@@ -98,8 +100,8 @@ impl InHand {
         Some(change)
     }
 
-    /// Takes away a change that was left for good, if there is one: its frames are where those of a
-    /// change lie that begins now.
+    /// Takes out a change that was left for good, if there is one. Its frames lie where those of
+    /// the change that begins now (at `frame`) are.
     pub(super) fn take_left(&self, frame: usize) -> Option<Left> {
         let is_there = |change: &&Change| change.frame.get().wrapping_sub(frame) < FRAME;
         let change = self.changes.iter().find(is_there)?;
@@ -152,7 +154,7 @@ mod tests {
     fn the_entry_of_another_change_is_left_to_that() {
         let (in_hand, entry) = (InHand::default(), entry());
         in_hand.begin(0x1000, 0).unwrap().set_entry(&entry);
-        // It tries the same one first.
+        // A handler's change tries the same entry first.
         in_hand.begin(0x800, 0).unwrap().set_entry(&entry);
         assert!(in_hand.take_left(0x800).unwrap().entry.is_null());
         assert!(!in_hand.take_left(0x1000).unwrap().entry.is_null());

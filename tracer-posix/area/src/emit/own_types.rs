@@ -1,12 +1,12 @@
 //! The user event types of this process: its identifiers, and the numbers that they have in the
 //! area.
 //!
-//! They are in this process's own memory: a child that is forked has a copy of them, so that the
-//! types that its parent has opened have the same identifiers there; the types that it opens itself
-//! are its own alone; and a program that is run by exec begins without any. The limit is a
-//! process's own for that reason: `{TRACE_USER_EVENT_MAX}`.
+//! They are in this process's own memory. A forked child has a copy of them, so the types that its
+//! parent has opened have the same identifiers in the child. Types that the child opens are its own
+//! alone, and a program that is run by exec begins without any. For that reason the limit
+//! (`{TRACE_USER_EVENT_MAX}`) counts for each process by itself.
 //!
-//! A child that shares its parent's memory, as `vfork()` makes one, shares these as well, as it
+//! A child that shares its parent's memory, as `vfork()` makes one, shares these types too, and
 //! emits under its parent's name.
 
 use std::sync::atomic::AtomicU64;
@@ -24,7 +24,7 @@ use crate::layout::names::{self, NameTooLong};
 const MOST: usize = TRACE_USER_EVENT_MAX as usize;
 
 /// A type as trace points have it: its number in the area (low half), and its identifier in this
-/// process (high half). One load brings both, and records have them so.
+/// process (high half). One load brings both, and a record has both in the same places.
 #[derive(Clone, Copy)]
 pub(super) struct Kind(u64);
 
@@ -63,15 +63,15 @@ impl Kind {
         (self.0 & 0xffff_ffff) as u32
     }
 
-    /// Returns its identifier in this process; that of the unnamed one where it has none.
+    /// Returns its identifier in this process, or that of the unnamed type where it has none.
     #[inline(always)]
     pub(super) fn id(self) -> EventTypeId {
         EventTypeId((self.0 >> 32) as u32)
     }
 }
 
-/// The process's types in order of their identifiers from that of the unnamed one on. Filled in
-/// order and never emptied.
+/// The process's types in the order of their identifiers, with the unnamed type as the first.
+/// Filled in order and never emptied.
 static KINDS: [AtomicU64; MOST] = {
     let mut kinds = [const { AtomicU64::new(Kind::NONE.0) }; MOST];
     let [unnamed, ..] = &mut kinds;
@@ -91,9 +91,9 @@ pub(crate) fn all() -> impl Iterator<Item = (EventTypeId, u32)> {
         .take_while(|(_, number)| *number != type_number::NONE)
 }
 
-/// Returns the identifier of `name` in this process; a new one where it has none yet. A predefined
-/// name gives the predefined identifier. `POSIX_TRACE_UNNAMED_USEREVENT` where the process has as
-/// many names as one may have, or the area has no entry left.
+/// Returns the identifier of `name` in this process, or a new one where it has none yet. A
+/// predefined name gives the predefined identifier. Returns `POSIX_TRACE_UNNAMED_USEREVENT` where
+/// the process has as many names as a process may have, or the area has no entry left.
 ///
 /// Async-signal-safe.
 pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
@@ -109,8 +109,9 @@ pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
     Ok(defined.unwrap_or(EventTypeId::UNNAMED_USEREVENT))
 }
 
-/// Returns a type called `name` that is recorded by its number alone: it is none of those of which
-/// a process may have so many. `POSIX_TRACE_UNNAMED_USEREVENT` where the area has no entry left.
+/// Returns a type called `name` that is recorded by its number alone, and so does not count among
+/// the `{TRACE_USER_EVENT_MAX}` types of the process. Returns `POSIX_TRACE_UNNAMED_USEREVENT` where
+/// the area has no entry left.
 pub(crate) fn define_beside(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     NameTooLong::check(name)?;
     if let Some(id) = predefined_event_type(name) {
@@ -122,9 +123,9 @@ pub(crate) fn define_beside(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId
     }))
 }
 
-/// Returns the type that is called as the type `id`, and then `word`; a new one where there is
-/// none. A type without a name is itself. A name that is too long for that has the word in front,
-/// and is truncated. Takes no memory: trace points call it.
+/// Returns the type whose name is that of the type `id`, followed by `word`, and opens it where the
+/// process has none. Returns `id` where that type has no name. Where both are too long for a name,
+/// `word` comes first, and the end is truncated. Allocates no memory, since trace points call it.
 pub(crate) fn define_border(parts: Parts<'_>, id: EventTypeId, word: &str) -> EventTypeId {
     let Some(name) = names::bytes_of(parts, Kind::own(id).number()) else {
         return id;
@@ -140,7 +141,7 @@ pub(crate) fn define_border(parts: Parts<'_>, id: EventTypeId, word: &str) -> Ev
     define(parts, whole.get(..length).unwrap_or_default()).unwrap_or(id)
 }
 
-/// Fills what there is space for: how much that is.
+/// Writes as many of the bytes as `space` has space for. Returns how many these are.
 fn fill(space: &mut [u8], bytes: impl Iterator<Item = u8>) -> usize {
     let mut length = 0;
     for (to, byte) in space.iter_mut().zip(bytes) {
@@ -151,7 +152,7 @@ fn fill(space: &mut [u8], bytes: impl Iterator<Item = u8>) -> usize {
 }
 
 /// Gives the number an identifier, if it has none yet and one is left. Threads and handlers that do
-/// the same at that moment all look from the first slot on: no number is there twice.
+/// the same at this moment all look from the first slot on, so no number gets two identifiers.
 fn note(number: u32) -> Option<EventTypeId> {
     slots()
         .find(|(id, slot)| {
@@ -162,7 +163,7 @@ fn note(number: u32) -> Option<EventTypeId> {
         .map(|(id, _)| id)
 }
 
-/// Returns the places that there is space for, with their identifiers.
+/// Returns the places for types with names, each with its identifier.
 fn slots() -> impl Iterator<Item = (EventTypeId, &'static AtomicU64)> {
     (FIRST_USER_EVENT..).map(EventTypeId).zip(&KINDS).skip(1)
 }

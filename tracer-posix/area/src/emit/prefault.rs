@@ -1,10 +1,10 @@
 //! Preparing a thread and its process, so that what the thread emits takes neither a page fault nor
 //! a system call: not at its first event either, nor when a controller attaches later.
 //!
-//! The work that an emission would otherwise do where it is new to a stream is done here: memory
-//! for the thread is made, windows are mapped, and memory is put behind them and behind the area's
-//! fixed parts. A stream takes the first windows that are free; so as many of these are prepared as
-//! the streams of the future are to have, together. They hold their memory from then on, whichever
+//! This does the work that a thread would otherwise do when it first emits to a stream: it makes
+//! memory for the thread, maps windows, and puts memory behind them and behind the area's fixed
+//! parts. A stream takes the first windows that are free, so as many of these are prepared as the
+//! streams of the future are to have, together. They hold their memory from then on, whichever
 //! process reads and whichever stream ends (`AreaHeader::prepared`), and the area is passed on over
 //! exec in any case.
 
@@ -33,7 +33,7 @@ pub const DEFAULT_BYTES: usize = 4 * WINDOW_BYTES;
 /// Bytes of stack that an emission takes at most.
 const STACK_BYTES: usize = 4096;
 
-/// There is too little memory, or the area has no space for so much (`ENOMEM`).
+/// Error (`ENOMEM`): there is too little memory, or the area has no space for so much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no memory for what emissions take")]
 pub struct PrefaultError;
@@ -54,7 +54,7 @@ impl PrefaultError {
 /// [`PrefaultError`] (`ENOMEM`).
 pub fn prefault(bytes: usize) -> Result<(), PrefaultError> {
     let _errno = ErrnoGuard::keep();
-    // Who can have no area emits nothing.
+    // A process that can have no area emits nothing.
     let Some(parts) = process::parts_if_ready().or_else(start::parts_made_ready) else {
         return Ok(());
     };
@@ -62,7 +62,7 @@ pub fn prefault(bytes: usize) -> Result<(), PrefaultError> {
     prepare_thread(parts)
 }
 
-/// Takes back what the program before this one has prepared, in the same process.
+/// Takes back what the program before this one has prepared in the same process.
 pub(super) fn forget(parts: Parts<'_>) {
     let own = process::pid();
     let entries = (0..PROCESS_SLOTS).filter_map(|index| parts.process(index));
@@ -97,8 +97,8 @@ fn prepare_process(parts: Parts<'static>, bytes: usize) -> Result<(), PrefaultEr
 }
 
 /// Returns how many of the area's first windows are needed, so that streams that trace this process
-/// have as many as they may ever ask for, and others `bytes` bytes. `None` where the area has not
-/// so many.
+/// have as many as they may ever ask for, and later streams `bytes` bytes. `None` where the area
+/// has too few.
 fn windows_for(parts: Parts<'_>, bytes: usize) -> Option<usize> {
     let for_streams = parts
         .streams()
@@ -114,7 +114,8 @@ fn windows_for(parts: Parts<'_>, bytes: usize) -> Option<usize> {
     for index in 0..count {
         let is_free = parts.window(index)?.load(Relaxed) == 0;
         match missing {
-            // Those behind the last one that is free may be a stream's already.
+            // A used window behind the last needed one may already belong to a stream that traces
+            // this process.
             0 if is_free => {}
             0 => needed = index + 1,
             _ => {
@@ -148,7 +149,7 @@ fn prepare_thread(parts: Parts<'static>) -> Result<(), PrefaultError> {
     let known = thread::known().map(|state| (state, false));
     let (state, is_ending) = known.or_else(thread::register).ok_or(PrefaultError)?;
     touch_stack();
-    // What the C library and the kernel need for it.
+    // A first reading of the clock loads what the C library and the kernel need for that.
     let clock = TickSource::from_header(parts.header().clock.load(Relaxed));
     let _now = clock.unwrap_or(TickSource::Monotonic).now();
     if is_ending {
@@ -197,7 +198,7 @@ unsafe extern "C" fn populate_if_own(
         let bytes = segment.end.next_multiple_of(PAGE) - start;
         advise(start, bytes, libc::MADV_POPULATE_READ);
         if is_writable {
-            // One by one: some of them became constant once the object was loaded.
+            // Page by page: some pages became constant once the object was loaded.
             for offset in (0..bytes).step_by(PAGE) {
                 advise(start + offset, PAGE, libc::MADV_POPULATE_WRITE);
             }

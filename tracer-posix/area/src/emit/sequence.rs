@@ -1,9 +1,9 @@
 //! An emission as a restartable sequence (`rseq`): the usual way of an event into a chunk.
 //!
-//! The C library registers a small structure for each thread with the kernel. A thread that stores
-//! the address of a descriptor there is in the descriptor's sequence while it executes its
-//! instructions: a thread that is preempted, migrated or interrupted by a signal meanwhile does not
-//! go on, but begins the sequence again. So:
+//! The C library registers a small structure for each thread with the kernel. A thread stores the
+//! address of a descriptor there, and is in the descriptor's sequence while it executes the
+//! instructions that the descriptor names. A thread that is preempted, migrated or interrupted by a
+//! signal meanwhile does not go on, but begins the sequence again. So:
 //!
 //! - nothing else that this thread does comes in between: a handler that interrupts an emission,
 //!   and emits, is done before the emission begins anew, and one that never returns
@@ -12,8 +12,8 @@
 //!   reads the clock and makes the kernel interrupt every thread (`process::restart_emissions`):
 //!   nothing that is not recorded yet can carry an older time.
 //!
-//! The sequence ends with the store that moves the chunk's head past the record. `Chunk::write`
-//! does the same where there is no `rseq`, and says it in Rust.
+//! The sequence ends with the store that moves the chunk's head past the record. Where there is no
+//! `rseq`, `Chunk::write` does the same, in Rust.
 
 /// Result of an emission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +31,10 @@ pub(super) enum Outcome {
     Interrupted = 4,
 }
 
-/// Where the kernel's structure has the address of the descriptor, and the CPU.
+/// Offset of the descriptor's address in the kernel's structure.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const RSEQ_CS: usize = 8;
+/// Offset of the CPU in that structure.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const RSEQ_CPU: usize = 4;
 
@@ -176,7 +177,7 @@ mod x86_64 {
                 "32:",
                 "xor eax, eax",
                 "jmp 33f",
-                // An instruction that is none, with the signature in it. What follows is part of
+                // An invalid instruction that contains the signature. The code behind it is part of
                 // the function: a handler may unwind it from there.
                 ".byte 0x0f, 0xb9, 0x3d",
                 ".long 0x53053053",
@@ -238,10 +239,11 @@ mod aarch64 {
 
     /// Records an event in the thread's chunk, if there is space.
     ///
-    /// Step by step the same as on x86-64. There each store is seen after those before it; here the
-    /// last one says so (`stlr`), as the reader's look at the head (`Chunk::head`) expects. And a
-    /// thread that emits alone waits for its loads too: they may be done in any order, so that one
-    /// which has seen what another thread did may not see that thread's note yet.
+    /// The steps are those on x86-64, with two differences. On x86-64 other threads see each store
+    /// after those before it; here the last store has to ask for that (`stlr`), as the reader's
+    /// load of the head (`Chunk::head`) expects. And here a thread that emits alone waits for its
+    /// loads too: the processor may do them in any order, so a thread that has seen what another
+    /// thread did may not see that thread's note yet.
     ///
     /// # Safety
     ///
@@ -340,7 +342,7 @@ mod aarch64 {
                 "32:",
                 "mov {a}, #0",
                 "b 33f",
-                // An instruction that is none: the signature. What follows is part of the
+                // An invalid instruction: the signature. The code behind it is part of the
                 // function: a handler may unwind it from there.
                 ".inst 0xd428bc00",
                 "34:",
@@ -385,7 +387,8 @@ mod aarch64 {
     }
 }
 
-/// Elsewhere no sequence is written yet: a slot is never restartable.
+/// Stands in on other processors, for which no sequence is written yet. No thread calls it there,
+/// since none is restartable.
 ///
 /// # Safety
 ///
@@ -419,7 +422,7 @@ mod tests {
     const GENERATION: u32 = 5;
     const CPU: u32 = 2;
 
-    /// A window of two chunks beside its headers, as memory of a stream is.
+    /// A window, as the memory of a stream has them: headers at the start, and then chunks.
     struct Window {
         words: &'static [AtomicU64],
     }
@@ -457,14 +460,14 @@ mod tests {
         }
     }
 
-    /// The kernel's state of a thread, as far as the sequence looks at it.
+    /// The structure that is registered for a thread, as far as the sequence looks at it.
     #[repr(C, align(32))]
     struct Registered {
         cpus: [u32; 2],
         descriptor: Cell<*const Descriptor>,
     }
 
-    /// A sequence, as the kernel reads of it.
+    /// Descriptor of a sequence, as the kernel reads it.
     #[repr(C)]
     struct Descriptor {
         version_and_flags: [u32; 2],
@@ -480,7 +483,7 @@ mod tests {
     }
 
     impl Thread {
-        /// One whose chunk is the second of the window: the first is where its header is.
+        /// Makes a thread whose chunk is the second of the window. The headers are in the first.
         fn new(window: &Window) -> Self {
             // SAFETY: all of it is atomics, for which zeros are valid.
             let control: StreamControl = unsafe { std::mem::zeroed() };

@@ -1,9 +1,9 @@
 //! Making the area of this process, and bringing what is known of it up to date in a child.
 //!
 //! The area is made, or taken over from the program that was here before an exec, when the library
-//! is loaded. A forked child goes on in its parent's area. What has to be forgotten in a child is
-//! found out from a page that the kernel wipes on fork, so that children made without the C
-//! library's `fork()` are noticed too.
+//! is loaded. A forked child goes on in its parent's area, but has to forget some of its parent's
+//! state. The library notices that it is in a child by a page that the kernel wipes on fork, so it
+//! notices children made without the C library's `fork()` too.
 
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::ptr::NonNull;
@@ -30,7 +30,8 @@ const BUSY: u32 = 1;
 /// Set up, with an area or without one.
 const DONE: u32 = 2;
 
-/// As [`parts_if_ready`], and makes ready where that has to be done. Async-signal-safe.
+/// Returns the same as [`parts_if_ready`], after making the area ready where that has to be done.
+/// Async-signal-safe.
 #[cold]
 pub(crate) fn parts_made_ready() -> Option<Parts<'static>> {
     let _errno = ErrnoGuard::keep();
@@ -45,8 +46,8 @@ pub(crate) fn parts_made_ready() -> Option<Parts<'static>> {
 
 /// Makes the area, once. A handler that interrupts it finds no area and emits nothing.
 ///
-/// In a section of its own, with all that it consists of: every program that is started loads the
-/// pages that it lies on.
+/// This function is in a section of its own, with all that it calls, since every program that is
+/// started loads the pages on which it lies.
 #[unsafe(link_section = "linux_trace_start")]
 fn set_up() {
     if STATE
@@ -60,7 +61,8 @@ fn set_up() {
         match parts_if_ready() {
             Some(parts) => {
                 enabled::follow(&parts.header().active);
-                // A program that emits nothing, as a shell, passes on what it was given.
+                // A program that emits nothing, such as a shell, passes on the area that it was
+                // given.
                 if parts.header().active.load(Relaxed) != 0 {
                     share_over_exec(parts);
                 }
@@ -89,7 +91,7 @@ fn make_area() -> Option<()> {
         STATE.home.store(home::word(0, program), Relaxed);
         note_namespace(pids::own_pid_namespace());
         learn_ancestry(parts);
-        // The program before us had prepared itself.
+        // The program before this one may have prepared itself; this one has not.
         prefault::forget(parts);
     }
     STATE.base.store(parts.base().as_ptr(), Relaxed);
@@ -121,7 +123,8 @@ fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
     STATE
         .windows
         .store(mapping::windows_in(facts.bytes), Relaxed);
-    // Where there is no `/proc`, the one that it is mapped by; it is never handed on.
+    // Where there is no `/proc`, the process keeps the descriptor by which the area was mapped.
+    // That one is never handed on.
     let high = mapping::to_hand_on(file.as_fd()).or_else(|_| mapping::move_high(file.as_fd()));
     STATE
         .file
@@ -145,8 +148,8 @@ fn map_unnamed() -> Option<Parts<'static>> {
     Some(parts)
 }
 
-/// Returns a private page that the kernel fills with zeros in every forked child, if it may be
-/// asked to (a program may have confined itself, or the kernel be older than 4.14).
+/// Returns a private page that the kernel fills with zeros in every forked child, if it can be
+/// asked to. (A program may have confined itself, or the kernel may be older than 4.14.)
 fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
     const PAGE: usize = 4096;
     // SAFETY: asks for a new mapping at an address of the kernel's choice.
@@ -170,8 +173,9 @@ fn wiped_page() -> Option<&'static AtomicPtr<u8>> {
     Some(unsafe { &*page.cast::<AtomicPtr<u8>>() })
 }
 
-/// Lets a reader in another process order this process's stores before this process's reading of
-/// the clock, and one in this process begin anew what threads have begun.
+/// Registers this process for memory barriers. By these a reader in another process orders this
+/// process's stores before this process's readings of the clock, and a reader in this process makes
+/// threads begin their emissions anew.
 fn register_with_membarrier() {
     const REGISTER_GLOBAL_EXPEDITED: libc::c_long = 1 << 2;
     const REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_long = 1 << 8;
@@ -183,9 +187,9 @@ fn register_with_membarrier() {
     STATE.can_restart.store(restarts == 0, Relaxed);
 }
 
-/// Tells, in a new child of process `parent`, whether it is in the same pid namespace, for certain.
-/// From another one it does not see its parent, and may have been given a new one, most likely the
-/// first process of the namespace.
+/// Tells, in a new child of process `parent`, whether it is certainly in the same pid namespace. In
+/// another namespace the child does not see its parent, and it may have been given a new parent,
+/// most likely the first process of the namespace.
 fn is_in_namespace_of(parent: i32) -> bool {
     // SAFETY: takes nothing and cannot fail.
     parent != 1 && unsafe { libc::getppid() } == parent
@@ -200,15 +204,15 @@ extern "C" fn after_fork_in_child() {
     }
 }
 
-/// Notices, where the kernel does not, a child that was made without the C library's `fork()`.
-/// Called by all that is not the usual way of an event.
+/// Notices a child that was made without the C library's `fork()`, where the kernel does not wipe
+/// the page. Called for each event that does not go the usual way.
 pub(super) fn notice_child() {
     if !STATE.is_wiped.load(Relaxed) && own_pid() != STATE.pid.load(Relaxed) {
         wipe();
     }
 }
 
-/// Does what the kernel does in a child.
+/// Wipes the page, as the kernel does in a child.
 fn wipe() {
     // SAFETY: null, or to a page that stays mapped as long as the process lives.
     if let Some(page) = unsafe { STATE.wiped.load(Relaxed).as_ref() } {
@@ -231,7 +235,7 @@ fn renew_in_child() {
     // SAFETY: the base is that of the area's fixed parts, which stay mapped.
     let parts = unsafe { Parts::from_base(base) };
     thread::forget();
-    // Its parent's page tables are not the child's.
+    // The child does not have its parent's page tables.
     STATE.prepared.store(0, Relaxed);
     let parent = STATE.pid.load(Relaxed);
     inherit_from_parent(parts, parent);
@@ -247,7 +251,7 @@ fn renew_in_child() {
     STATE.is_renewing.store(false, Release);
 }
 
-/// Keeps, of the streams that traced the parent, those that want its children.
+/// Keeps those of the parent's streams that trace its children too.
 fn inherit_from_parent(parts: Parts<'_>, parent: i32) {
     for ((_, control), born) in parts.streams().zip(&STATE.born_into) {
         let generation = control.generation.load(Acquire);
@@ -292,8 +296,8 @@ pub(super) fn write_process(parts: Parts<'_>, prepared: u32) -> bool {
     true
 }
 
-/// Finds out, in a new program that was handed its area by the one before, which streams it was
-/// born into, from what its process or the nearest known ancestor wrote down.
+/// Finds out which streams this program was born into, where it got its area from the program
+/// before it. It reads what its process, or the nearest known ancestor, has written down.
 fn learn_ancestry(parts: Parts<'_>) {
     const GENERATIONS: usize = 16;
     let mut pid = own_pid();
@@ -332,8 +336,7 @@ extern "C" fn on_load() {
     set_up();
 }
 
-// Miri has no shared memory: there the area is not made. The program that records has no events of
-// its own.
+// Miri has no shared memory: there the area is not made. The recorder has no events of its own.
 #[cfg(not(any(miri, tracer_recorder)))]
 #[used]
 #[unsafe(link_section = ".init_array")]

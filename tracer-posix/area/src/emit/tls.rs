@@ -1,8 +1,8 @@
 //! Three words of thread-local memory, and what the thread pointer leads to.
 //!
 //! On x86-64 and arm64 they are reached by the *initial-exec* model: one load, no call, and no
-//! allocation on a thread's first use, so that it can be reached from a signal handler also when
-//! the library was loaded by `dlopen()`.
+//! allocation on a thread's first use. So a signal handler can reach them even when the library was
+//! loaded by `dlopen()`.
 
 use std::sync::atomic::AtomicIsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Offset of `struct rseq` from the thread pointer, as the C library says; 0 when it does not.
 static RSEQ_OFFSET: AtomicIsize = AtomicIsize::new(0);
 
-/// Finds out what threads will need. Called when the library is loaded.
+/// Finds out where threads have their `struct rseq`. Called when the library is loaded.
 #[inline]
 pub(super) fn prepare() {
     if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
@@ -35,7 +35,8 @@ pub(super) fn prepare() {
 /// not.
 pub(super) fn registered_rseq() -> *mut u8 {
     let offset = RSEQ_OFFSET.load(Relaxed);
-    // The CPU is its second word: -1 and less where the kernel does not know the structure.
+    // The CPU is its second word: -1 where the kernel does not know the structure. (-2 is the C
+    // library's word where it could not register any, and then `__rseq_size` is 0.)
     if offset == 0 || cpu_plus_one(offset) == 0 {
         return std::ptr::null_mut();
     }
@@ -103,7 +104,7 @@ mod arch {
         }
     }
 
-    /// Sets it, if it is null. One instruction: a handler comes before or after it.
+    /// Sets the state, if it is null. This is one instruction: a handler runs before or after it.
     pub fn set_if_null(state: *mut c_void) -> bool {
         let found: *mut c_void;
         // SAFETY: compares and writes this thread's own copy of a variable defined above.
@@ -175,7 +176,7 @@ mod arch {
         }
     }
 
-    /// Returns the thread's `pthread_t`: with both C libraries of this architecture the thread
+    /// Returns the thread's `pthread_t`: in both C libraries of this architecture it is the thread
     /// pointer.
     pub fn thread_id() -> u64 {
         let pointer: u64;
@@ -229,8 +230,8 @@ mod arch {
         ".popsection",
     );
 
-    /// Returns this thread's own words. Atomic since a handler may come in between: what is done
-    /// with one of them is then done before or after it.
+    /// Returns this thread's own words. They are atomic since a handler may come in between: each
+    /// access is done either before the handler or after it.
     #[inline(always)]
     fn words() -> &'static [AtomicPtr<c_void>; 3] {
         let at: *const [AtomicPtr<c_void>; 3];
@@ -263,7 +264,7 @@ mod arch {
         word.store(state, Relaxed);
     }
 
-    /// Sets it, if it is null.
+    /// Sets the state, if it is null.
     pub fn set_if_null(state: *mut c_void) -> bool {
         let [word, ..] = words();
         let null = ptr::null_mut();
@@ -293,8 +294,8 @@ mod arch {
         word.store(ptr::without_provenance_mut(tid), Relaxed);
     }
 
-    /// Returns the thread's `pthread_t`: a structure below the thread pointer, of a size that the C
-    /// library knows.
+    /// Returns the thread's `pthread_t`: the address of a structure below the thread pointer, whose
+    /// size only the C library knows.
     pub fn thread_id() -> u64 {
         // SAFETY: takes nothing and cannot fail.
         unsafe { libc::pthread_self() }
@@ -361,7 +362,7 @@ mod arch {
         STATE.with(|cell| cell.set(state));
     }
 
-    /// Sets it, if it is null.
+    /// Sets the state, if it is null.
     pub fn set_if_null(state: *mut c_void) -> bool {
         let is_null = get().is_null();
         if is_null {

@@ -1,9 +1,9 @@
 //! One chunk: a single thread writes it, a single controller reads it, and neither waits.
 //!
-//! A chunk begins with its *head*: where its records end. They lie side by side and never go on in
-//! another chunk. A record is there when the head has moved past it: one store, which also counts
-//! it. The *mark*, in the chunk's header, says where they will end after the one that is being
-//! written.
+//! A chunk begins with its *head*: where its records end. Records lie side by side and never go on
+//! in another chunk. A record is there when the head has moved past it: one store, which also
+//! counts the record. The *mark*, in the chunk's header, says where the records will end after the
+//! one that is being written.
 
 #![cfg_attr(
     not(test),
@@ -40,7 +40,7 @@ impl Head {
     /// The head of a chunk without records.
     pub(crate) const EMPTY: Self = Self(FIRST_RECORD);
 
-    /// Returns it in bytes from the chunk's beginning.
+    /// Returns where the records end, in bytes from the chunk's beginning.
     #[inline(always)]
     pub(crate) fn offset(self) -> u64 {
         self.0 & 0xffff_ffff
@@ -102,32 +102,32 @@ impl<'a> Chunk<'a> {
     }
 
     /// Returns the number of bytes of the chunk that records can lie in, its beginning included.
-    /// The last word is never used: so an offset is always within the chunk.
+    /// The last word is never used, so that an offset is always within the chunk.
     fn limit(self) -> u64 {
         (size_of_val(self.words) as u64).wrapping_sub(WORD)
     }
 
-    /// Returns its ordinal, as it says itself.
+    /// Returns the chunk's ordinal, as the chunk says itself.
     pub(super) fn untrusted_ordinal(self) -> u32 {
         let word = self.words.get(ORDINAL_WORD);
         word.and_then(|word| u32::try_from(word.load(Relaxed)).ok())
             .unwrap_or(u32::MAX)
     }
 
-    /// Returns how often the pool had changed when it was opened.
+    /// Returns how often the pool had changed when the chunk was opened.
     pub(crate) fn opened(self) -> u64 {
         let word = self.words.get(OPENED_WORD);
         word.map_or(u64::MAX, |word| word.load(Relaxed))
     }
 
-    /// Returns where its thread is at home, and how often the pool had changed when the thread was
-    /// named: as that says itself.
+    /// Returns where the chunk's thread is at home, and how often the pool had changed when the
+    /// thread was named, as the thread says itself.
     pub(crate) fn untrusted_home(self) -> (u64, u64) {
         let word = |index: usize| self.words.get(index).map_or(0, |word| word.load(Relaxed));
         (word(HOME_WORD), word(NAMED_WORD))
     }
 
-    /// Says where its thread is at home, and how often the pool had changed.
+    /// Notes where the chunk's thread is at home, and how often the pool had changed.
     pub(super) fn set_home(self, home: u64, changes: u64) {
         for (index, value) in [(HOME_WORD, home), (NAMED_WORD, changes)] {
             if let Some(word) = self.words.get(index) {
@@ -136,20 +136,21 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Says when it was closed, in ticks.
+    /// Notes when the chunk was closed, in ticks.
     pub(super) fn set_closed_at(self, ticks: u64) {
         if let Some(word) = self.words.get(CLOSED_AT_WORD) {
             word.store(ticks, Relaxed);
         }
     }
 
-    /// Returns when it was closed, in ticks, as it says itself.
+    /// Returns when the chunk was closed, in ticks, as the chunk says itself.
     pub(crate) fn untrusted_closed_at(self) -> u64 {
         let word = self.words.get(CLOSED_AT_WORD);
         word.map_or(0, |word| word.load(Relaxed))
     }
 
-    /// Returns the time of its first event, in ticks, as it says itself. `None` where it says none.
+    /// Returns the time of the chunk's first event, in ticks, as the chunk says itself. `None`
+    /// where it names none.
     pub(crate) fn untrusted_first_time(self) -> Option<u64> {
         let first = FIRST_RECORD.checked_add(u64::try_from(IDENTITY_TAKES).ok()?)?;
         let [time] = self.words_at(first, WORD)? else {
@@ -159,8 +160,8 @@ impl<'a> Chunk<'a> {
         (self.head().offset() > first && time > 0).then_some(time)
     }
 
-    /// Makes it the chunk with this ordinal, without records. No other thread reads or writes it
-    /// now.
+    /// Makes this the chunk with this ordinal, without records. No other thread may read or write
+    /// it now.
     pub(crate) fn clear(self, ordinal: u32, opened: u64) {
         if let Some(word) = self.words.get(OPENED_WORD) {
             word.store(opened, Relaxed);
@@ -172,7 +173,7 @@ impl<'a> Chunk<'a> {
         self.head_word().store(Head::EMPTY.0, Relaxed);
     }
 
-    /// Returns where its records end.
+    /// Returns where the chunk's records end.
     #[inline(always)]
     pub(crate) fn head(self) -> Head {
         Head(self.head_word().load(Acquire))
@@ -192,8 +193,8 @@ impl<'a> Chunk<'a> {
             <= self.limit()
     }
 
-    /// Takes the mark of an emission back that was refused. Only its thread does, amid none. A
-    /// handler that emits in between leaves another head.
+    /// Takes back the mark of a refused emission. Only the chunk's thread calls this, and not amid
+    /// an emission. A handler that emits in between leaves another head.
     pub(crate) fn take_mark_back(self) {
         loop {
             let head = self.head();
@@ -205,7 +206,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Takes a mark back that its thread has left behind: nothing was written.
+    /// Takes back a mark that the chunk's thread has left behind without a record.
     pub(super) fn abandon(self) {
         self.begun.store(self.head().0, Release);
     }
@@ -217,7 +218,7 @@ impl<'a> Chunk<'a> {
         moment: &impl Moment,
     ) -> Result<(), Refusal> {
         let bytes = record_bytes(emission.data.len() as u64);
-        // It may be another process that has written it; the slices below are of this chunk all the
+        // Another process may have written the head; the slices below are of this chunk all the
         // same.
         let untrusted = Head(self.head_word().load(Relaxed));
         if untrusted.offset().wrapping_add(bytes) > self.limit() {
@@ -229,8 +230,8 @@ impl<'a> Chunk<'a> {
         };
         let after = untrusted.after_event(bytes);
         self.begun.store(after.0, Relaxed);
-        // What comes after in the program is not done before: the reader's `membarrier` is the
-        // other half of this fence.
+        // The compiler moves nothing that follows before this fence. The reader's `membarrier` is
+        // its other half.
         compiler_fence(SeqCst);
         if !moment.is_current() {
             // The chunk may be another stream's by now, and its mark too.
@@ -251,8 +252,8 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Writes a record that is no event. Only its thread writes the chunk, and none of its events
-    /// is under way.
+    /// Writes a record that is no event. Only the chunk's thread calls this, while none of its
+    /// events is under way.
     pub(super) fn write_identity(self, event_type: EventTypeId, data: &[u8]) -> bool {
         let head = self.head();
         let bytes = record_bytes(data.len() as u64);
@@ -307,7 +308,7 @@ pub(crate) enum Found {
     Record(UntrustedRecord),
     /// No more records up to the head.
     Nothing,
-    /// Bytes that are no record: all up to the head was given up.
+    /// Bytes that are no record: the cursor gave up all bytes up to the head.
     Damage,
 }
 
@@ -324,7 +325,7 @@ impl Cursor {
         self.0 >= head.offset()
     }
 
-    /// Returns where all up to `head` was read.
+    /// Returns the cursor of a chunk that was read up to `head`.
     pub(crate) fn at(head: Head) -> Self {
         Self(head.offset())
     }

@@ -21,7 +21,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// `None` where no chunk has so many bytes.
+    /// Returns the shape of chunks of this size; `None` where no chunk has that size.
     pub(crate) fn new(untrusted_chunk_bytes: u32) -> Option<Self> {
         let is_size = untrusted_chunk_bytes.is_power_of_two()
             && (MIN_CHUNK_BYTES..=MAX_CHUNK_BYTES).contains(&untrusted_chunk_bytes);
@@ -37,7 +37,7 @@ impl Shape {
         })
     }
 
-    /// The chunks of a stream whose largest event has so much data.
+    /// Returns the bytes of a chunk of a stream whose largest event has `max_data` bytes of data.
     pub(crate) fn for_data(max_data: u32) -> u32 {
         let largest = u32::try_from(record_bytes(max_data.into())).unwrap_or(MAX_CHUNK_BYTES);
         largest
@@ -47,7 +47,7 @@ impl Shape {
     }
 
     /// Returns the number of chunks that a stream's size asks for, beside those of its writers: see
-    /// above.
+    /// [`pool`](super::pool).
     pub(crate) fn for_size(self, stream_bytes: usize, max_data: u32) -> u32 {
         let lost_at_the_end = usize::try_from(record_bytes(max_data.into())).unwrap_or(0);
         let beginning = usize::try_from(FIRST_RECORD).unwrap_or(0) + IDENTITY_TAKES;
@@ -55,8 +55,8 @@ impl Shape {
         u32::try_from(stream_bytes.div_ceil(used.max(1)) + 2).unwrap_or(u32::MAX)
     }
 
-    /// Returns the chunks below `fresh`, window by window: which of the stream's windows, and its
-    /// chunks.
+    /// Returns the chunks below `fresh`, window by window: the number of the window in the stream,
+    /// and the ordinals of its chunks.
     pub(super) fn by_window(self, fresh: u32) -> impl Iterator<Item = (usize, Range<u32>)> {
         let in_window = u32::try_from(self.in_window).unwrap_or(u32::MAX);
         let starts = (0..fresh).step_by(self.in_window);
@@ -81,8 +81,8 @@ impl Shape {
 }
 
 impl Shape {
-    /// Returns the chunk at an address that was a [`ChunkRef::base`] of a pool of this shape: a
-    /// window lies where its address is a multiple of its size.
+    /// Returns the chunk at an address that was a [`ChunkRef::base`] of a pool of this shape. The
+    /// address leads to the window, since a window lies at a multiple of its size.
     pub(crate) fn chunk_at<'a>(self, base: NonNull<u8>) -> ChunkRef<'a> {
         let inside = base.addr().get() % WINDOW_BYTES;
         let index = inside / self.chunk_bytes;

@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     Unknown,
 }
 
-/// Looks what a file is.
+/// Finds out what a file is.
 pub(crate) fn kind(file: &OwnedFd) -> Kind {
     // In huge pages, or on a file system that a process serves, a page that is not there yet may
     // never become available.

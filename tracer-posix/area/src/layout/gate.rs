@@ -1,12 +1,12 @@
 //! The gate of a stream: the moment from which it takes no event, from any thread.
 //!
-//! A pool has room for one writer while it has none for another: each has a chunk open. One buffer
-//! has room for all or for none. So the first event that a stream has no space for shuts its gate:
-//! every emission compares its time with [`StreamControl::accepts_until`] in any case, and from the
-//! time on that is written there, all are refused and counted. The reader finds that time
-//! ([`StreamControl::full_since`]): what the stream has up to it is all that was emitted up to it.
-//! What was recorded later, before the gate was seen, it drops and counts. Then it opens the gate
-//! again ([`open`]), at once or when the stream starts again.
+//! A pool may have room for one writer and none for another, since each has a chunk open. One
+//! buffer has room for all writers or for none. So the first event that a stream has no space for
+//! shuts its gate: every emission compares its time with [`StreamControl::accepts_until`] anyway,
+//! and events after the time that is written there are all refused and counted. The reader finds
+//! that time ([`StreamControl::full_since`]): up to it the stream has all that was emitted. The
+//! reader drops and counts what was recorded later, by threads that had not yet seen the gate shut.
+//! Then it opens the gate again ([`open`]), at once or when the stream starts again.
 //!
 //! A controller that gave no sign of life for too long shuts the gate as well.
 
@@ -17,8 +17,8 @@ use tracer_common::area::StreamControl;
 /// The time of a gate that is open.
 pub(crate) const OPEN: u64 = u64::MAX;
 
-/// Shuts the gate for an event that could not be recorded just before `now`, in ticks, unless it is
-/// shut. Async-signal-safe.
+/// Shuts the gate, unless it is shut, for an event that could not be recorded just before `now`, in
+/// ticks. Async-signal-safe.
 #[cold]
 pub(crate) fn shut(control: &StreamControl, now: u64) {
     let full = &control.full_since;
@@ -29,7 +29,7 @@ pub(crate) fn shut(control: &StreamControl, now: u64) {
     control.accepts_until.fetch_min(since, SeqCst);
 }
 
-/// Tells whether the gate is shut: a thread that sees that has an event that is later.
+/// Tells whether the gate is shut. The event of a thread that sees it shut is later than that.
 #[inline(always)]
 pub(crate) fn is_shut(control: &StreamControl) -> bool {
     control.full_since.load(Relaxed) != OPEN
@@ -41,19 +41,20 @@ pub(crate) fn shut_since(control: &StreamControl) -> Option<u64> {
     (since != OPEN).then_some(since)
 }
 
-/// Opens the gate, for the stream's reader. Who refuses an event meanwhile shuts it again.
+/// Opens the gate; called by the stream's reader. A thread that refuses an event meanwhile shuts it
+/// again.
 pub(crate) fn open(control: &StreamControl) {
     control.full_since.store(OPEN, SeqCst);
     let lease_until = control.lease_until.load(SeqCst);
     control.accepts_until.store(lease_until, SeqCst);
 }
 
-/// Says until when the controller counts as alive, in ticks. A gate that is shut stays so.
+/// Notes until when the controller counts as alive, in ticks. A gate that is shut stays shut.
 pub(crate) fn renew_lease(control: &StreamControl, until: u64) {
     control.lease_until.store(until, SeqCst);
     if shut_since(control).is_none() {
         control.accepts_until.store(until, SeqCst);
-        // It may have been shut in between.
+        // A thread may have shut the gate in between.
         if let Some(since) = shut_since(control) {
             control.accepts_until.fetch_min(since, SeqCst);
         }

@@ -3,8 +3,9 @@
 //! Their words have an index plus one in the low half, 0 for none, and a count of changes in the
 //! high half, so that a word that has become the same again differs from one that has stayed.
 //! Another process may write anything into them: every index is looked up ([`Links`]) before it is
-//! used, and no operation tries for longer than [`TRIES`] times. It gives up then, as if there were
-//! nothing in the list: that needs as many other threads that succeed in the same moment.
+//! used, and no operation tries more often than [`TRIES`] times. It gives up then, as if there were
+//! nothing in the list. Without a hostile process that takes as many other threads that succeed at
+//! the same moment.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -12,11 +13,11 @@ use super::atomics::AtomicU64;
 
 const TRIES: usize = 4096;
 
-/// Where what is in a list has its words.
+/// The words of items that can be in lists.
 pub(crate) trait Links {
     /// Returns the link of an index to the next one; `None` where there is no such index.
     fn link(&self, index: u32) -> Option<&AtomicU64>;
-    /// Returns the word that says how many were put into the queue before it.
+    /// Returns the word that says how many items were put into the queue before this one.
     fn order(&self, index: u32) -> Option<&AtomicU64>;
 }
 
@@ -54,8 +55,8 @@ pub(super) fn touch(link: &AtomicU64) {
     point(link, None);
 }
 
-/// A queue. It is never quite empty: what was put in last cannot be taken out before something else
-/// was put in.
+/// A queue. It is never quite empty: the item that was put in last cannot be taken out before
+/// another one was put in.
 pub(crate) struct Queue<'a, L> {
     pub(crate) oldest: &'a AtomicU64,
     pub(crate) newest: &'a AtomicU64,
@@ -63,7 +64,7 @@ pub(crate) struct Queue<'a, L> {
 }
 
 impl<L: Links> Queue<'_, L> {
-    /// Puts in what is in no list. `false` where that cannot be done.
+    /// Puts in an item that is in no list. `false` where that cannot be done.
     pub(crate) fn push(&self, index: u32) -> bool {
         let (Some(own_link), Some(own_order)) = (self.links.link(index), self.links.order(index))
         else {
@@ -84,7 +85,7 @@ impl<L: Links> Queue<'_, L> {
                 continue;
             }
             if index_of(next).is_some() {
-                // The thread that has put that in has not updated `newest` yet.
+                // The thread that has put that item in has not updated `newest` yet.
                 change(self.newest, newest, index_of(next));
                 continue;
             }
@@ -97,7 +98,7 @@ impl<L: Links> Queue<'_, L> {
         false
     }
 
-    /// Takes out what was put in first, if `may_go` says so of its order.
+    /// Takes out the item that was put in first, if `may_go` allows that for the item's order.
     pub(crate) fn pop(&self, may_go: impl Fn(u64) -> bool) -> Option<u32> {
         for _ in 0..TRIES {
             let oldest = self.oldest.load(Acquire);
@@ -130,7 +131,7 @@ pub(crate) struct Stack<'a, L> {
 }
 
 impl<L: Links> Stack<'_, L> {
-    /// Puts in what is in no list. `false` where that cannot be done.
+    /// Puts in an item that is in no list. `false` where that cannot be done.
     pub(crate) fn push(&self, index: u32) -> bool {
         let Some(link) = self.links.link(index) else {
             return false;
@@ -145,7 +146,7 @@ impl<L: Links> Stack<'_, L> {
         false
     }
 
-    /// Takes out what was put in last.
+    /// Takes out the item that was put in last.
     pub(crate) fn pop(&self) -> Option<u32> {
         for _ in 0..TRIES {
             let top = self.top.load(Acquire);

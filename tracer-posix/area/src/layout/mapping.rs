@@ -22,8 +22,8 @@ use crate::emit::lock::PiLock;
 /// none has to resize a descriptor that its program may have closed and opened as another file.
 pub(super) const AREA_BYTES: usize = 16 << 30;
 
-/// Bytes of an area without a file, which are mapped from the start.
-/// By some pages more than it needs, others know it: nothing else has that size.
+/// Bytes of an area without a file, which are mapped from the start. It has some pages more than it
+/// needs, so that other processes know it by its size: no other mapping has the same.
 pub(crate) const UNNAMED_AREA_BYTES: [usize; 2] = [(256 << 20) + MARK, (32 << 20) + MARK];
 
 const MARK: usize = 7 << 12;
@@ -48,7 +48,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `bytes` from `offset` of the file, to be read and written by everyone.
+    /// Maps `bytes` from `offset` of the file, shared, to be read and written.
     #[inline]
     pub(crate) fn new(file: BorrowedFd<'_>, offset: usize, bytes: usize) -> io::Result<Self> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
@@ -92,13 +92,14 @@ impl Mapping {
     }
 }
 
-/// The thread of this process that gives memory back. The kernel locks the file meanwhile, and that
-/// lock lends no priority: a real-time thread would wait for an ordinary one that has lost its CPU.
+/// Lock of the thread of this process that gives memory back. The kernel locks the file meanwhile,
+/// and the kernel's lock lends no priority: without this one a real-time thread would wait for an
+/// ordinary one that has lost its CPU.
 static RELEASING: PiLock<()> = PiLock::new(());
 
 /// Gives the memory of a shared mapping back to the machine; it reads as zeros afterwards.
 pub(crate) fn release(base: NonNull<u8>, bytes: usize) {
-    // In a child of a process that was forked meanwhile it is done without.
+    // A child that was forked while a thread of its parent had the lock goes on without it.
     let _turn = RELEASING.lock_unless_left();
     // SAFETY: what is mapped there is reached by atomics alone, and zeros are valid for all of it.
     // (Where it cannot be done the memory stays in use.)
@@ -269,8 +270,8 @@ pub(crate) fn create_file() -> io::Result<OwnedFd> {
     let low = unsafe { OwnedFd::from_raw_fd(raw) };
     // SAFETY: an own descriptor; no pointer is passed.
     check(unsafe { libc::ftruncate(low.as_raw_fd(), bytes) })?;
-    // A program that is handed it over exec opens it anew, and only its owner can.
-    // SAFETY: as above.
+    // A program that inherits the descriptor over exec opens the file anew, which only the file's
+    // owner can. SAFETY: as above.
     check(unsafe { libc::fchmod(low.as_raw_fd(), OWNER_ONLY) })?;
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: an own descriptor; no pointer is passed.
@@ -291,7 +292,7 @@ pub(crate) fn create_unnamed() -> Option<(NonNull<u8>, usize)> {
     })
 }
 
-/// Returns as many addresses that nothing lies at, beginning at a multiple of `bytes`.
+/// Reserves `bytes` addresses, from a multiple of `bytes` on, and returns the first.
 pub(crate) fn reserve_aligned(bytes: usize) -> Option<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let all = map_anywhere(2 * bytes, libc::PROT_NONE, flags)?;
@@ -334,10 +335,10 @@ pub(crate) fn map_file_at(start: NonNull<u8>, bytes: usize, file: RawFd, offset:
     mapped != libc::MAP_FAILED
 }
 
-/// A page of the area's beginning, mapped once more to be copied. In a program that has its memory
-/// locked (`mlockall()`) a copy of the area's beginning itself would be filled with memory page by
-/// page, all of it, before the call returns: milliseconds, in an emission. A copy of this one is
-/// locked too, but each of its pages when it is touched first.
+/// The first page of the area, mapped once more, so that this mapping can be copied. In a program
+/// that has its memory locked (`mlockall()`) the kernel would fill all of a copy of the original
+/// mapping with memory before the call returns: that takes milliseconds, in an emission. A copy of
+/// this one is locked too, but each of its pages only when it is touched first.
 struct Seed(NonNull<libc::c_void>);
 
 impl Seed {
@@ -375,8 +376,8 @@ impl Drop for Seed {
 }
 
 /// Maps a part of an area, whose beginning is mapped at `base`, once more, over addresses that were
-/// [reserved](reserve_aligned). It needs no descriptor: a shared mapping that is moved and had no
-/// bytes is mapped again.
+/// [reserved](reserve_aligned). This needs no descriptor: `mremap()` of zero bytes of a shared
+/// mapping maps it again.
 pub(crate) fn map_again_at(
     start: NonNull<u8>,
     bytes: usize,
@@ -386,8 +387,8 @@ pub(crate) fn map_again_at(
     let Some(seed) = Seed::new(base) else {
         return false;
     };
-    // From the beginning on, as far as it has to be: what is not mapped yet has no address to begin
-    // from. SAFETY: asks for a new mapping of what is mapped there.
+    // The new mapping goes from the area's beginning to the part's end: a part that is not mapped
+    // yet has no address to begin from. SAFETY: asks for a new mapping of what is mapped there.
     let whole = unsafe { libc::mremap(seed.0.as_ptr(), 0, offset + bytes, libc::MREMAP_MAYMOVE) };
     drop(seed);
     if whole == libc::MAP_FAILED {
@@ -406,18 +407,18 @@ pub(crate) fn map_again_at(
         )
     };
     let is_mapped = mapped != libc::MAP_FAILED;
-    // Where the part was that was moved away, another thread may have mapped something else.
+    // At the addresses that the part was moved from, another thread may have mapped something else.
     let left = if is_mapped { offset } else { offset + bytes };
     // SAFETY: just mapped, and not used yet.
     unsafe { libc::munmap(whole, left) };
     is_mapped
 }
 
-/// Where areas' descriptors are, in a process that may have so many: out of the way of the
-/// program's own, which counts on getting the lowest descriptors.
+/// Descriptors of areas, in a process that may have so many. They are out of the way of the
+/// program's own descriptors: a program counts on getting the lowest.
 pub(crate) const HIGH_DESCRIPTORS: Range<RawFd> = 992..1024;
 
-/// Returns a high copy of a descriptor; in a process that may have fewer, as high as may be.
+/// Returns a high copy of a descriptor: as high as possible in a process that may not have so many.
 #[inline]
 pub(crate) fn move_high(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let Range { start, end } = HIGH_DESCRIPTORS;
@@ -443,8 +444,9 @@ pub(crate) fn to_hand_on(file: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     high
 }
 
-/// Opens what is behind a descriptor once more. It never waits: the owner of a file may have taken
-/// a lease on it. No thread is cancelled in it, as it may be in the C library's `open()`.
+/// Opens the file behind a descriptor once more. It never waits, though the owner of the file may
+/// have taken a lease on it. No thread is cancelled in it, as it may be in the C library's
+/// `open()`.
 pub(crate) fn open_anew(raw: RawFd, how: libc::c_int) -> io::Result<OwnedFd> {
     let path = link_of(raw);
     let how = how | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -461,8 +463,8 @@ pub(crate) fn close(file: OwnedFd) {
     unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
 }
 
-/// Returns the path of what is behind a descriptor, ended by a null. (No allocation: it may be
-/// asked for in the first emission of a program.)
+/// Returns the path of what is behind a descriptor, ended by a null. This allocates no memory,
+/// since it may run in the first emission of a program.
 #[inline]
 pub(crate) fn link_of(raw: RawFd) -> [u8; 32] {
     let mut path = [0_u8; 32];
@@ -574,7 +576,7 @@ pub(super) fn is_ordinary_memory(file: &impl AsFd) -> bool {
     let is_known = unsafe { libc::fstatfs(raw, facts.as_mut_ptr()) } == 0;
     // SAFETY: zeroed, then filled by the kernel: all of it is integers.
     let kind = unsafe { facts.assume_init() }.f_type;
-    // With a sign in some C libraries, and without in others.
+    // The number has a sign in some C libraries, and none in others.
     is_known && i128::from(kind) == i128::from(libc::TMPFS_MAGIC)
 }
 

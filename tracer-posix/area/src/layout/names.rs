@@ -31,7 +31,7 @@ pub struct NameTooLong {
 }
 
 impl NameTooLong {
-    /// Checks whether the name is one.
+    /// Checks that the name is not too long.
     pub(crate) fn check(name: &[u8]) -> Result<(), Self> {
         let length = name.len();
         (length <= TRACE_EVENT_NAME_MAX)
@@ -54,9 +54,9 @@ pub(crate) fn find(parts: Parts<'_>, name: &[u8]) -> Option<u32> {
     }
 }
 
-/// Returns the number of `name`, which is not longer than a name may be; a new one where it is not
-/// in the table, whose first identifier is `id`. `None`, which is counted, where there is no entry
-/// left.
+/// Returns the number of `name`, which is not longer than a name may be. A name that is not in the
+/// table is added, with `id` as its first identifier. Where no entry is left, returns `None` and
+/// counts that.
 pub(crate) fn add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
     let added = try_to_add(parts, name, id);
     if added.is_none() {
@@ -68,7 +68,7 @@ pub(crate) fn add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32>
 fn try_to_add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
     let mut link = bucket(parts, name)?;
     let mut mine = None;
-    // Each round that adds nothing passes an entry that others have added.
+    // Each round that adds nothing passes an entry that another thread has added.
     for _ in 0..=NAME_SLOTS {
         match look(link, parts, name) {
             Found::Entry(number) => return Some(number),
@@ -94,7 +94,7 @@ pub(crate) fn name(parts: Parts<'_>, number: u32) -> Option<Vec<u8>> {
     Some(bytes_of(parts, number)?.collect())
 }
 
-/// Returns the bytes of the name with this number, one by one, without memory of its own.
+/// Returns the bytes of the name with this number, one by one, without allocating memory.
 pub(crate) fn bytes_of(
     parts: Parts<'_>,
     number: u32,
@@ -102,7 +102,7 @@ pub(crate) fn bytes_of(
     ready(parts, number).map(bytes)
 }
 
-/// Returns the identifier of the type with this number in the process that has opened it first.
+/// Returns the identifier of the type with this number in the process that opened it first.
 pub(crate) fn first_id(parts: Parts<'_>, number: u32) -> Option<EventTypeId> {
     let untrusted = ready(parts, number)?.first_id.load(Relaxed);
     (FIRST_USER_EVENT + 1..EVENT_ID_LIMIT)
@@ -110,7 +110,7 @@ pub(crate) fn first_id(parts: Parts<'_>, number: u32) -> Option<EventTypeId> {
         .then_some(EventTypeId(untrusted))
 }
 
-/// Returns the numbers of all names but the first ones, in order.
+/// Returns the numbers of all names but the first `first` ones, in order.
 pub(crate) fn numbers_from(parts: Parts<'_>, first: usize) -> impl Iterator<Item = u32> {
     let untrusted_count = parts.header().name_count.load(Acquire);
     let most = u32::try_from(NAME_SLOTS).unwrap_or(0);
@@ -136,13 +136,13 @@ fn ready(parts: Parts<'_>, number: u32) -> Option<&NameEntry> {
     entry(parts, number).filter(|entry| entry.state.load(Acquire) == name_state::READY)
 }
 
-/// Where a list of names leads.
+/// Result of looking for a name in a list.
 enum Found<'a> {
-    /// The link to the name, which has this number.
+    /// The name is there, with this number.
     Entry(u32),
-    /// The link to its end.
+    /// The name is not there. This is the link at the end of the list.
     End(&'a AtomicU32),
-    /// Nowhere: what is there no process of the family writes.
+    /// The list has entries that this library never writes.
     Nonsense,
 }
 
@@ -166,11 +166,11 @@ fn look<'a>(mut link: &'a AtomicU32, parts: Parts<'a>, name: &[u8]) -> Found<'a>
     Found::Nonsense
 }
 
-/// Takes an entry and writes it: its index. It is in no list yet.
+/// Takes an entry and writes it. Returns its index. The entry is in no list yet.
 fn write(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
     let count = &parts.header().name_count;
     let most = u32::try_from(NAME_SLOTS).ok()?;
-    // Who finds none left does not count on.
+    // A thread that finds no entry left does not count further.
     if count.load(Relaxed) >= most {
         return None;
     }

@@ -1,8 +1,8 @@
 //! Memory where the kernel promises no more than it has (`vm.overcommit_memory=2`).
 //!
-//! A page of shared memory that is touched first when the limit is reached is SIGBUS, not an error.
-//! So there, and there alone, the kernel is asked for the pages before they are touched: that
-//! fails, and ends no process.
+//! When the limit is reached, the first touch of a page of shared memory is SIGBUS, not an error.
+//! So under this setting, and only then, the library asks the kernel for pages before it touches
+//! them: that may fail, and ends no process.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,8 +32,8 @@ fn is_strict() -> bool {
     read == 1 && mode == STRICT
 }
 
-/// Provides what a process touches of a new area before it is traced. `false` where there is no
-/// memory.
+/// Provides the parts of a new area that a process touches before it is traced. `false` where there
+/// is no memory.
 pub(crate) fn provide_new(parts: Parts<'_>) -> bool {
     !is_strict() || (provide(parts.base(), STREAM_WINDOWS_OFFSET) && note(parts.header()))
 }
@@ -52,7 +52,8 @@ fn note(header: &AreaHeader) -> bool {
 /// Provides some pages, if the area says that they are to be provided. `false` where there is no
 /// memory. Keeps `errno`.
 ///
-/// Whatever a hostile process says costs a system call, or the protection of its own memory.
+/// A hostile process that changes what the area says causes a system call, or takes the protection
+/// from memory of its own.
 pub(crate) fn provide_if_strict(parts: Parts<'_>, base: NonNull<u8>, bytes: usize) -> bool {
     if parts.header().provides.load(Relaxed) == 0 {
         return true;
@@ -63,7 +64,8 @@ pub(crate) fn provide_if_strict(parts: Parts<'_>, base: NonNull<u8>, bytes: usiz
     is_provided
 }
 
-/// Linux before 5.14 cannot be asked: there the pages are touched as they are.
+/// Asks the kernel for some pages. Linux before 5.14 cannot be asked: there the pages are touched
+/// without that.
 fn provide(base: NonNull<u8>, bytes: usize) -> bool {
     // SAFETY: the advice changes nothing in memory, and whatever is not mapped is an error.
     let result = unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };

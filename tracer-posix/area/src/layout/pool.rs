@@ -8,13 +8,13 @@
 //!
 //! Let a chunk hold *U* bytes of records at least, and let there be *T* open chunks: a thread has
 //! one at most. (A thread that is about to have one counts too: it may lose the CPU with a chunk
-//! that is neither open nor closed.) When no other chunk is available, the one that was *closed
-//! first* is taken again: *X*. Every other full chunk was closed after *X*. Of those, a writer has
-//! at most one that holds anything older than the closing of *X*: the one that it had open at that
-//! moment. So of *F* full chunks beside *X*, at least *F* − *T* were filled after *X* was closed,
-//! and *X* holds nothing of the newest *S* bytes if (*F* − *T*)·*U* ≥ *S*. With *T* open chunks,
-//! *X*, and the one chunk that the queue of closed chunks never gives away (the one closed last,
-//! [`links::Queue`](super::links::Queue)), *S*/*U* + 2*T* + 2 chunks are enough.
+//! that is neither open nor closed.) When no other chunk is available, a thread takes the one that
+//! was *closed first* again: *X*. Every other full chunk was closed after *X*. Of those, each
+//! writer has at most one that holds anything older than the closing of *X*: the one that it had
+//! open at that moment. So of *F* full chunks beside *X*, at least *F* − *T* were filled after *X*
+//! was closed, and *X* holds nothing of the newest *S* bytes if (*F* − *T*)·*U* ≥ *S*. With *T*
+//! open chunks, *X*, and the one chunk that the queue of closed chunks never gives away (the one
+//! closed last, [`links::Queue`](super::links::Queue)), *S*/*U* + 2*T* + 2 chunks are enough.
 //!
 //! A stream that keeps its oldest events refuses when that many chunks are in use and none of them
 //! was read: then at least *S* bytes lie in full chunks, all of them older than the event, and the
@@ -22,39 +22,40 @@
 //!
 //! # The law of contiguity
 //!
-//! One buffer has no holes, and a pool must have none: *what is kept is contiguous*. It is a suffix
-//! of what was emitted, by all threads and in the order of time, where the oldest events are
-//! overwritten, and a prefix where they stay; and the same between any two places where a loss is
-//! marked. The pool by itself does not see to that. A slow writer's open chunk has events that are
-//! older than those of others that were overwritten, and has room while others have none.
+//! One buffer has no holes, and a pool must have none: *what is kept is contiguous*. Take all that
+//! was emitted, by all threads, in the order of time. Where the oldest events are overwritten, a
+//! suffix of it is kept; where they stay, a prefix. The same holds between any two places where a
+//! loss is marked. The pool by itself does not ensure that: a slow writer's open chunk has events
+//! that are older than overwritten events of other writers, and has room while other writers have
+//! none.
 //!
-//! *Overwriting.* A chunk says when it was closed; none of its events is newer. Who takes one again
-//! notes that time, the newest of all (`lost_until`), before it writes the chunk over. A reader who
-//! misses events drops and counts all that is not newer than that time, of whatever writer. All
-//! that is lost is older, so nothing is missing from what is left. And enough is left: that time is
-//! the closing of some *X* as above, and the *F* − *T* chunks that were filled after it hold the
-//! newest *S* bytes.
+//! *Overwriting.* A chunk says when it was closed; none of its events is newer. The thread that
+//! takes a chunk again notes that time, before it writes the chunk over; the newest of these times
+//! is `lost_until`. A reader that misses events drops and counts all events, of any writer, that
+//! are not newer than `lost_until`. All that is lost is older, so nothing is missing from what is
+//! left. And enough is left: that time is the closing of some *X* as above, and the *F* − *T*
+//! chunks that were filled after it hold the newest *S* bytes.
 //!
 //! *Keeping.* The first event that is refused shuts the stream's [gate](super::gate): from then on
-//! all are, of whatever writer. A reader drops and counts what was recorded later than that, and
-//! says that the stream was full at that time.
+//! all events are refused, of any writer. The reader drops and counts events that were recorded
+//! after that time, and says that the stream was full then.
 //!
-//! A record never takes more space in a chunk than the size that a stream accounts for it; the
-//! record that names a new writer included.
+//! A record never takes more space in a chunk than the size that a stream accounts for its event,
+//! not even together with a record that names a new writer.
 //!
 //! # What is counted
 //!
 //! Chunks that follow each other are a *chain*: each says how many events of its chain came before
 //! it. A chain goes on in the next chunk of its writer, or, where a thread has ended, with the
-//! thread that continues its chunk; and its count stays when it has no chunk. So whatever is
-//! overwritten before it was read leaves a gap in the counts.
+//! thread that continues its chunk. A chain without a chunk retains its count. So events that are
+//! overwritten before they were read leave a gap in the counts.
 //!
 //! # Who is in the way
 //!
-//! All of it is lock-free: a thread that is stopped or killed anywhere here holds no other up. What
-//! it held is found out by its entry ([`Entered`]): as long as one is set by a thread that lives,
-//! the stream's memory is given to no other stream. What a killed thread held is found by the
-//! stream's reader ([`stranded`](crate::read::stranded)).
+//! All of it is lock-free: a thread that is stopped or killed anywhere here holds no other up. Its
+//! entry ([`Entered`]) says that it may hold something: while a thread that lives has one set, the
+//! stream's memory is given to no other stream. The stream's reader finds what a killed thread held
+//! ([`stranded`](crate::read::stranded)).
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -70,19 +71,20 @@ use super::identity::{IDENTITY_TAKES, Identity};
 use super::links::{self, Links, Queue, Stack};
 use super::mapping::{self, Parts};
 
-/// Where windows are mapped.
+/// The windows of an area, as one process has them mapped.
 pub(crate) trait Windows: Copy {
     /// Returns how many there are in the area's file.
     fn count(&self) -> usize;
-    /// Returns where one is mapped; maps it where that has to be done.
+    /// Returns where a window is mapped; maps it where that has to be done.
     fn base(&self, index: usize) -> Option<NonNull<u8>>;
-    /// Tells whether no chunk of one was ever handed out, so that it need not be looked into.
-    /// (`false` where that is not looked for.)
+    /// Tells whether no chunk of a window was ever handed out, so that it need not be looked into.
+    /// (`false` where the implementation does not look.)
     fn is_empty(&self, _index: usize) -> bool {
         false
     }
-    /// Makes sure that there is memory for so many bytes of one, from `base` on, where touching
-    /// them might be SIGBUS. (Who only reads touches what others were provided with.)
+    /// Makes sure that there is memory for `bytes` bytes of a window, from `base` on, where
+    /// touching them might be SIGBUS. (A process that only reads touches memory that writers have
+    /// provided.)
     fn provide(&self, _base: NonNull<u8>, _bytes: usize) -> bool {
         true
     }
@@ -95,12 +97,12 @@ pub(crate) trait Windows: Copy {
     fn note_overwritten(&self, _control: &StreamControl, _first: Option<u64>, _closed_at: u64) {}
 }
 
-/// How many chains or ended chunks a thread looks at until it has one: as many as there are threads
-/// that may take them from it. A hostile process may take all, or put others there, for ever.
+/// Chains or ended chunks that a thread looks at before it does without one: as many as there are
+/// threads that may take them first. A hostile process might take all, or put others there, for
+/// ever.
 const AT_ONCE: usize = ENTERING_SLOTS;
 
-/// Chunks whose memory a reader gives back at once. A hostile process may have a list without an
-/// end.
+/// Chunks whose memory a reader gives back at once. A hostile process may make the list endless.
 const RELEASED_AT_ONCE: usize = 1024;
 
 /// One stream's pool, as one process sees it.
@@ -114,14 +116,14 @@ pub(crate) struct Pool<'a, W> {
     pub(crate) windows: W,
 }
 
-/// A thread's entry that it changes a pool. Nothing is done when it is dropped:
-/// [`leave`](Self::leave) it.
+/// Entry that says that a thread changes a pool. Dropping it does nothing: call
+/// [`leave`](Self::leave).
 pub(crate) struct Entered<'a> {
     entry: &'a EnteringEntry,
 }
 
 impl Entered<'_> {
-    /// Takes the thread's entry away: it is done.
+    /// Takes the thread's entry away, when the thread has changed the pool.
     pub(crate) fn leave(self) {
         let times = self.entry.times.load(Relaxed);
         self.entry.times.store(times.wrapping_add(1), Release);
@@ -131,7 +133,7 @@ impl Entered<'_> {
 
 impl<'a, W: Windows> Pool<'a, W> {
     /// Notes that this thread is about to change the pool; `None` where the stream has ended, or
-    /// too many threads do. `report` gets each entry before it is tried.
+    /// too many threads change it. `report` gets each entry before the thread tries to take it.
     pub(crate) fn enter(
         &self,
         identity: Identity,
@@ -175,7 +177,7 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// Returns every chunk that was ever handed out, window by window of the stream, from the n-th
-    /// on; `None` of a window in which none was.
+    /// on; `None` for a window of which no chunk was.
     pub(crate) fn chunks_by_window(
         &self,
         first: usize,
@@ -208,8 +210,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// No chunk that is in the queue of closed ones has a lower [`ChunkHeader::closing`]: in one
-    /// that has, the value is from a time before.
+    /// Returns the lowest [`ChunkHeader::closing`] of the chunks in the queue of closed ones. A
+    /// chunk with a lower value is not in the queue: its value is from an earlier time.
     ///
     /// [`ChunkHeader::closing`]: tracer_common::area::ChunkHeader::closing
     pub(crate) fn first_closing(&self) -> Option<u64> {
@@ -244,9 +246,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// Gives `identity` a chunk with space for an event with so much data; `old` is the one that it
-    /// had. That one is closed; where no other is available it is left as it is. `report` gets each
-    /// chunk before it is opened.
+    /// Gives the thread `identity` a chunk with space for an event with `data_length` bytes of
+    /// data. Closes `old`, the chunk that the thread had, but leaves it as it is where no other
+    /// chunk is available. `report` gets each chunk before it is opened.
     pub(crate) fn open(
         &self,
         identity: Identity,
@@ -283,12 +285,12 @@ impl<'a, W: Windows> Pool<'a, W> {
     /// Leaves a chunk to any thread that needs one: its thread has ended, or has another one.
     pub(crate) fn end(&self, chunk_ref: &ChunkRef<'a>) {
         if let Some(chunk) = chunk_ref.chunk() {
-            // A mark that is set is of an emission that its thread has left for good.
+            // If the mark is set, the thread has left an emission for good.
             chunk.abandon();
         }
         if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::ENDED) {
             self.control.writers.fetch_sub(1, Relaxed);
-            // Before another thread can continue in it: see `abandoned`.
+            // Counted before another thread can continue in the chunk: see `abandoned`.
             self.control.changes.fetch_add(1, Release);
             self.ended().push(chunk_ref.ordinal);
         }
@@ -306,8 +308,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         for _ in 0..AT_ONCE {
             let chunk_ref = self.chunk_ref(self.ended().pop()?)?;
             report(&chunk_ref);
-            // Before the chunk is open: an open chunk that names an ended thread counts as
-            // abandoned.
+            // The thread is named before the chunk is open: an open chunk that names an ended
+            // thread counts as abandoned.
             self.name_writer(&chunk_ref, identity);
             // A thread that is killed here stays counted as a writer; the count never falls below
             // zero.
@@ -348,8 +350,8 @@ impl<'a, W: Windows> Pool<'a, W> {
         self.claim(&chunk_ref).then_some(chunk_ref)
     }
 
-    /// Notes what is lost with a chunk, before it is written over: a reader who finds that it was
-    /// finds the note too.
+    /// Notes what is lost with a chunk, before it is written over: a reader that finds the chunk
+    /// written over finds the note too.
     fn note_overwritten(&self, ordinal: u32) {
         if let Some(chunk) = self.chunk_ref(ordinal).and_then(|found| found.chunk()) {
             let (first, closed_at) = (chunk.untrusted_first_time(), chunk.untrusted_closed_at());
@@ -358,7 +360,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// Makes a free chunk this thread's. A reader of the chunk finds out.
+    /// Makes a free chunk this thread's. A reader that is reading the chunk finds that out.
     fn claim(&self, chunk_ref: &ChunkRef<'a>) -> bool {
         let state = &chunk_ref.header.state;
         let word = state.load(Acquire);
@@ -368,7 +370,7 @@ impl<'a, W: Windows> Pool<'a, W> {
                 chunk_state::state_of(word),
                 chunk_state::UNUSED | chunk_state::CLOSED
             );
-        // In a window that was another stream's before, whatever it says is old.
+        // Where the window was another stream's before, the turn in it means nothing here.
         let turn = if is_own {
             chunk_state::turn_of(word).wrapping_add(1)
         } else {
@@ -379,13 +381,13 @@ impl<'a, W: Windows> Pool<'a, W> {
             && state
                 .compare_exchange(word, claimed, AcqRel, Relaxed)
                 .is_ok();
-        // Pairs with the fence of the reader, who looks at the state again after it has read.
+        // Pairs with the fence of the reader, which looks at the state again after it has read.
         fence(Release);
         is_claimed
     }
 
-    /// Gives the memory of chunks back to the machine that were read: those with a lower
-    /// [`ChunkHeader::closing`]. For the stream's reader.
+    /// Gives the memory of chunks that were read, those with a [`ChunkHeader::closing`] below
+    /// `consumed`, back to the machine. Called by the stream's reader.
     pub(crate) fn release_read(&self, consumed: u64) {
         let prepared = self.parts.header().prepared.load(Relaxed);
         for _ in 0..RELEASED_AT_ONCE {
@@ -409,7 +411,7 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    /// Returns a chunk that was claimed to those that are free.
+    /// Puts a claimed chunk back among the free ones.
     fn put_back(&self, chunk_ref: &ChunkRef<'a>) {
         chunk_ref.header.first.store(0, Relaxed);
         if let Some(chunk) = chunk_ref.chunk() {
@@ -444,7 +446,8 @@ impl<'a, W: Windows> Pool<'a, W> {
             .load(Relaxed)
             .saturating_add(writers.saturating_mul(2));
         let may_have = |fresh: u32| (fresh < most).then(|| fresh.checked_add(1)).flatten();
-        // Looked for before it is counted: where the area is used up, nothing is.
+        // The window is provided before the chunk is counted: where the area is used up, no chunk
+        // is counted.
         let next = control.fresh.load(Acquire);
         may_have(next)?;
         self.provide_window(self.shape.window_and_index(next).0)?;
@@ -477,7 +480,7 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// Tells whether there is memory for the headers at the start of a window. Readers read them,
-    /// whatever became of the chunks.
+    /// whatever has become of the chunks.
     fn has_headers(&self, index: usize) -> bool {
         let base = self.windows.base(index);
         base.is_some_and(|base| self.windows.provide(base, self.shape.header_bytes()))
@@ -543,14 +546,14 @@ impl<'a, W: Windows> Pool<'a, W> {
     }
 
     /// Closes a chunk of this thread's. Returns its chain, which has no chunk now, and the chain's
-    /// events up to here: any thread may take the chunk as soon as it is closed, and it may say
-    /// something else then.
+    /// events up to here. The caller cannot read these from the chunk: any thread may take it as
+    /// soon as it is closed.
     fn close(&self, chunk_ref: &ChunkRef<'a>) -> (u32, u64) {
         let chain = chunk_ref.header.chain.load(Relaxed);
         let events = chunk_ref.events_of_chain();
         if let Some(chain) = self.parts.chain(chain) {
             chain.closed.store(events, Release);
-            // It may go on in another chunk without having been in a list: see `stranded`.
+            // The chain may go on in another chunk without having been in a list: see `stranded`.
             links::touch(&chain.link);
         }
         if let (Some(chunk), Some(ticks)) = (chunk_ref.chunk(), self.windows.ticks()) {
@@ -619,7 +622,7 @@ impl Links for ChainLinks<'_> {
         self.0.chain(index).map(|chain| &chain.link)
     }
 
-    /// Chains are only stacked.
+    /// Returns `None`: chains are only stacked.
     fn order(&self, _index: u32) -> Option<&AtomicU64> {
         None
     }

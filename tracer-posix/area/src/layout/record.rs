@@ -19,7 +19,7 @@ const TRUNCATED: u64 = 0x8000;
 /// Returns the number of bytes that a record with this much data takes in a chunk.
 #[inline(always)]
 pub(super) const fn record_bytes(data_length: u64) -> u64 {
-    // `next_multiple_of` for what never overflows: lengths have 16 bits.
+    // `next_multiple_of` without its look for an overflow: lengths have 16 bits.
     HEAD + ((data_length + (WORD - 1)) & !(WORD - 1))
 }
 
@@ -54,13 +54,14 @@ impl Emission<'_> {
     }
 }
 
-/// Returns the CPU plus one, or 0, where the second word of a record has it.
+/// Returns the CPU plus one, or 0, in the bits of a record's second word that are for it.
 #[inline(always)]
 pub(super) fn cpu_bits(cpu_plus_one: u16) -> u64 {
     u64::from(cpu_plus_one) << ADDRESS_BITS
 }
 
-/// Writes data into as many words as it needs, the last filled up with zeros. There are as many.
+/// Writes data into as many words as it needs, and fills the last one up with zeros. The caller
+/// passes as many words.
 #[inline(always)]
 pub(super) fn put_data(mut left: &[AtomicU64], data: &[u8]) {
     let (fours, data) = data.as_chunks::<32>();
@@ -89,7 +90,7 @@ pub(super) fn put_data(mut left: &[AtomicU64], data: &[u8]) {
     }
 }
 
-/// Returns fewer bytes than a word has, filled up with zeros.
+/// Returns a word that begins with these bytes, which are fewer than a word has; zeros follow.
 #[inline(always)]
 pub(crate) fn last_word(rest: &[u8]) -> u64 {
     u64::from_ne_bytes(part_of_word(rest).to_le_bytes())

@@ -7,7 +7,8 @@ use tracer_common::area::chunk_state;
 use super::chunk_ref::ChunkRef;
 
 impl ChunkRef<'_> {
-    /// Returns the number of events of its chain up to its end, those refused included.
+    /// Returns the number of events of the chunk's chain up to the chunk's end, those refused
+    /// included.
     pub(super) fn events_of_chain(&self) -> u64 {
         let events = self.chunk().map_or(0, |chunk| chunk.head().events());
         let refused = self.header.refused.load(Relaxed);
@@ -15,7 +16,7 @@ impl ChunkRef<'_> {
         first.wrapping_add(events).wrapping_add(refused)
     }
 
-    /// Changes its state, if that is what it is.
+    /// Changes the chunk's state, if it is `from`.
     pub(super) fn change(&self, generation: u32, from: u32, to: u32) -> bool {
         let word = self.header.state.load(Acquire);
         let turn = chunk_state::turn_of(word);

@@ -1,12 +1,12 @@
-//! The clock of a trace area, and its way back to the kernel's.
+//! The clock of a trace area, and how its times become those of the kernel's clock.
 //!
 //! Events carry *ticks*: the raw cycle counter where the kernel itself makes its clocks from it,
 //! `CLOCK_MONOTONIC` elsewhere. The reader turns them into nanoseconds by interpolation between
 //! [`Anchor`]s, pairs of both clocks taken at the same moment, one before the event and one after.
 //!
 //! A tick may take so long that an event and its effect would fall into the same one: 16 to 62 ns
-//! on arm64 before Armv8.6. There an emission is over only when its tick is
-//! ([`TickSource::let_tick_pass`]): what it is the cause of has a later time.
+//! on arm64 before Armv8.6. There an emission ends only after its tick has ended
+//! ([`TickSource::let_tick_pass`]), so that all that it causes has a later time.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -18,7 +18,7 @@ use tracer_common::area::clock;
 
 use tracer_engine::event::{MonotonicNs, RealtimeNs};
 
-/// The clock that ticks are of.
+/// Clock that an area's ticks come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TickSource {
     /// The processor's cycle counter.
@@ -38,9 +38,9 @@ impl TickSource {
         }
     }
 
-    /// Returns the source that the controllers of an area have agreed on, in its header; where
-    /// there was no controller before, this machine's, from now on. `None` where the header says
-    /// nonsense.
+    /// Returns the source that the controllers of an area have agreed on, in its header. Where
+    /// there was no controller before, they agree on this machine's from now on. `None` where the
+    /// header names no source of this machine.
     pub(crate) fn agreed(header: &AtomicU32) -> Option<Self> {
         let said = header.load(Acquire);
         if said != clock::UNDECIDED {
@@ -68,14 +68,14 @@ impl TickSource {
         }
     }
 
-    /// Returns when the tick is over that was there when it was called, where ticks are long; at
-    /// once on x86-64, where none is as long as anything takes from one thread to another.
+    /// Waits, where ticks are long, until the present tick is over. Returns at once on x86-64,
+    /// where a tick is shorter than the time that anything takes from one thread to another.
     ///
-    /// It reads nothing but the clock, and no other thread sees before what the program stores
-    /// afterwards.
+    /// It reads nothing but the clock. Other threads do not see before its end what the program
+    /// stores afterwards.
     #[inline(always)]
     pub(crate) fn let_tick_pass(self) {
-        /// A clock that moves in any step a machine may have has moved by then.
+        /// Readings after which the clock has moved, however large its steps may be on a machine.
         const MOST_READINGS: u32 = 4096;
         if !HAS_LONG_TICKS {
             return;
@@ -88,7 +88,7 @@ impl TickSource {
         }
     }
 
-    /// Returns the time now. Not taken before what precedes it in the program is done.
+    /// Returns the time now. The clock is read only after all that precedes in the program is done.
     #[inline(always)]
     #[must_use]
     pub fn now(self) -> u64 {
@@ -96,8 +96,9 @@ impl TickSource {
         self.now_after_wait()
     }
 
-    /// Returns the time now. Not taken before what precedes the last [`wait_for_earlier_loads`] is
-    /// done, nor, as the compiler orders it, before what is between the two.
+    /// Returns the time now. The clock is read only after all that precedes the last
+    /// [`wait_for_earlier_loads`] is done. The compiler also keeps the order of what lies between
+    /// the two.
     #[inline(always)]
     pub(crate) fn now_after_wait(self) -> u64 {
         match self {
@@ -111,8 +112,8 @@ impl TickSource {
 pub(crate) const HAS_LONG_TICKS: bool =
     cfg!(any(not(target_arch = "x86_64"), feature = "coarse-clock"));
 
-/// With the feature `coarse-clock`, which is for tests: how many of the processor's ticks are one
-/// here, as many as make some 24 million of them a second.
+/// Ticks of the processor that count as one here: with the feature `coarse-clock`, which is for
+/// tests, so many that there are some 24 million a second.
 #[cfg(target_arch = "x86_64")]
 const TICKS_AS_ONE: u64 = if cfg!(feature = "coarse-clock") {
     COARSE_TICK
@@ -124,7 +125,7 @@ const TICKS_AS_ONE: u64 = if cfg!(feature = "coarse-clock") {
 #[cfg(target_arch = "x86_64")]
 pub(crate) const COARSE_TICK: u64 = 128;
 
-/// The kernel's name for the cycle counter that it makes its clocks from, where it does; `None` for
+/// The kernel's name for the cycle counter, where the kernel makes its clocks from it; `None` for
 /// machines whose counter is not read here.
 const COUNTER: Option<&str> = if cfg!(target_arch = "x86_64") {
     Some("tsc")
@@ -135,7 +136,7 @@ const COUNTER: Option<&str> = if cfg!(target_arch = "x86_64") {
 };
 
 fn kernel_keeps_time_by(name: &str) -> bool {
-    // Without asking how long the file is: it is a few bytes.
+    // The file has a few bytes, so its length is not asked for.
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let mut current = [0; 32];
     let read = fs::File::open(path).and_then(|mut file| file.read(&mut current));
@@ -150,8 +151,8 @@ pub fn monotonic_now() -> MonotonicNs {
     MonotonicNs(read(libc::CLOCK_MONOTONIC).unwrap_or(0))
 }
 
-/// As [`monotonic_now`], in nanoseconds, by a system call. Once only it is the faster way: the
-/// first time without one, a program loads pages that the clock is read with.
+/// Returns `CLOCK_MONOTONIC` now in nanoseconds, by a system call. For a single reading that is the
+/// faster way: the first reading without a system call loads the pages that the clock is read with.
 #[inline]
 pub(crate) fn monotonic_from_kernel() -> u64 {
     let mut now = libc::timespec {
@@ -186,12 +187,12 @@ fn nanoseconds(now: &libc::timespec) -> Option<u64> {
     Some(seconds * 1_000_000_000 + u64::try_from(now.tv_nsec).ok()?)
 }
 
-/// Waits until every earlier load has its value, before anything that follows is begun.
+/// Waits until every earlier load has its value. Nothing that follows begins before that.
 ///
-/// Without it the processor may read the counter before an earlier load has its value, for instance
-/// that of a lock word: an effect would be stamped before its cause. (A counter that is read after
-/// a load which misses the cache is a good hundred nanoseconds early without it.) The kernel's own
-/// clock reads the counter in the same way.
+/// Without this wait the processor may read the counter before an earlier load has its value, for
+/// instance the load of a lock word: an effect would be stamped before its cause. (A counter that
+/// is read after a load which misses the cache is a good hundred nanoseconds early then.) The
+/// kernel's own clock reads the counter in the same way.
 ///
 /// Where no earlier load can have seen what caused an event, no thread has to wait
 /// (`emitter::is_sole_emitter`).
@@ -253,17 +254,17 @@ fn cycles() -> u64 {
 pub struct Anchor {
     /// The area's clock.
     pub ticks: u64,
-    /// The kernel's.
+    /// The kernel's clock.
     pub time: MonotonicNs,
 }
 
 impl Anchor {
-    /// Reads both clocks as close to each other as a few tries give, and how close that was, in
-    /// ticks. No more tries are made once it was within `good`.
+    /// Reads both clocks as close to each other as a few tries allow. Also returns how close that
+    /// was, in ticks. Makes no more tries once that is within `good`.
     fn take(source: TickSource, good: u64) -> (u64, Self) {
         const TRIES: usize = 16;
         let read = || {
-            // From the beginning of a tick on most of the time both are read within it.
+            // At the beginning of a long tick, both clocks are mostly read within that tick.
             source.let_tick_pass();
             let before = source.now();
             let time = monotonic_now();
@@ -291,7 +292,7 @@ pub struct TickClock {
     source: TickSource,
     /// Anchors in order of both clocks, the newest at the back; never empty.
     anchors: VecDeque<Anchor>,
-    /// From the newest but one on, where nearly every event lies.
+    /// The line from the last but one of them on, where nearly every event lies.
     newest: Option<Line>,
     /// The closest that both clocks were ever read, in ticks. Interrupted readings are far wider,
     /// and are not taken for an anchor if there is a better one.
@@ -381,7 +382,7 @@ impl TickClock {
         }
     }
 
-    /// Ticks in `time`, by the rate of the newest anchors.
+    /// Returns the number of ticks in `time`, by the rate between the oldest and the newest anchor.
     #[must_use]
     pub fn ticks_in(&self, time: std::time::Duration) -> u64 {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 4);
@@ -394,18 +395,17 @@ impl TickClock {
     }
 }
 
-/// The line through two anchors, from the first one on, for many events: without a division for
-/// each.
+/// The line through two anchors, from the first one on. It needs no division for an event.
 #[derive(Debug)]
 struct Line {
     from: Anchor,
-    /// Nanoseconds in 2^64 ticks, rounded up: what it gives is what a division would give.
+    /// Nanoseconds in 2^64 ticks, rounded up so that the line gives what a division would give.
     slope: u64,
 }
 
 impl Line {
-    /// `None` where a tick takes as long as a nanosecond, or longer, and where what is rounded
-    /// could be seen.
+    /// Returns `None` where a tick takes a nanosecond or longer, or where the rounding could be
+    /// seen.
     fn new(from: Anchor, to: Anchor) -> Option<Self> {
         let width = u32::try_from(to.ticks.checked_sub(from.ticks)?).ok()?;
         let width = u128::from(width);
@@ -418,7 +418,7 @@ impl Line {
         slope.ok().map(|slope| Self { from, slope })
     }
 
-    /// `None` before it begins, and long after.
+    /// Returns the time at `ticks`; `None` before the line's beginning, and long after it.
     #[inline]
     fn at(&self, ticks: u64) -> Option<MonotonicNs> {
         let passed = u32::try_from(ticks.checked_sub(self.from.ticks)?).ok()?;
@@ -428,7 +428,7 @@ impl Line {
     }
 }
 
-/// Returns the line through two anchors, at `ticks`.
+/// Returns the time at `ticks` on the line through two anchors.
 fn between(a: Anchor, b: Anchor, ticks: u64) -> MonotonicNs {
     let width = b.ticks.saturating_sub(a.ticks).max(1);
     let rise = b.time.0.saturating_sub(a.time.0);
@@ -441,7 +441,7 @@ fn between(a: Anchor, b: Anchor, ticks: u64) -> MonotonicNs {
 
 /// Returns `value` × `numerator` / `denominator` without overflow in between.
 fn scale(value: u64, numerator: u64, denominator: u64) -> u64 {
-    // Nearly always: anchors are less than two seconds apart.
+    // This is nearly always so: anchors are less than two seconds apart.
     if let Some(product) = value.checked_mul(numerator) {
         return product / denominator.max(1);
     }

@@ -3,7 +3,7 @@
 //! The reader says in its stream's control words that it is about to sleep, makes every running
 //! thread pass a barrier, and looks once more; an emitter looks at the word after the event is
 //! there. So one of the two sees the other. The reader is not woken twice: the emitter that wakes
-//! it takes its word back.
+//! it takes back what the reader has said.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
@@ -53,7 +53,7 @@ pub(crate) fn wake_whoever_sleeps(waiting: &AtomicU32) {
     errno::set(before);
 }
 
-/// Counts as if the reader had been woken.
+/// Counts one more waking of the reader.
 pub(crate) fn count_waking(waiting: &AtomicU32) {
     waiting.fetch_add(ONE_WAKING, SeqCst);
 }
@@ -63,8 +63,8 @@ pub(crate) fn wakings(waiting: &AtomicU32) -> u32 {
     waiting.load(Acquire) & !WAITING
 }
 
-/// Sleeps until the reader was woken more often than so often, whether it has said yet that it
-/// sleeps or not; returns how often by then. It may be in vain.
+/// Sleeps until the reader was woken more than `known` times, whether or not it has said yet that
+/// it sleeps. Returns how often it was woken by then. May return before that.
 pub(crate) fn sleep_until_woken(waiting: &AtomicU32, known: u32) -> u32 {
     let before = waiting.load(Acquire);
     if before & !WAITING == known {
@@ -73,18 +73,18 @@ pub(crate) fn sleep_until_woken(waiting: &AtomicU32, known: u32) -> u32 {
     wakings(waiting)
 }
 
-/// Says that the reader is about to sleep. It has to look once more after that, and after a
-/// barrier.
+/// Says that the reader is about to sleep. The reader then has to pass a barrier, and look once
+/// more.
 pub(crate) fn announce(waiting: &AtomicU32) {
     waiting.fetch_or(WAITING, SeqCst);
 }
 
-/// Takes it back: it does not sleep.
+/// Takes back that the reader is about to sleep.
 pub(crate) fn retract(waiting: &AtomicU32) {
     waiting.fetch_and(!WAITING, SeqCst);
 }
 
-/// Sleeps until the reader is woken, for so long at most.
+/// Sleeps until the reader is woken, for `time` at most.
 pub(crate) fn sleep(waiting: &AtomicU32, time: Duration) {
     let before = waiting.load(Acquire);
     if before & WAITING != 0 {

@@ -2,18 +2,20 @@
 //! without the C library, or that runs another program now.
 //!
 //! No other thread would ever go on in such a chunk, and the pool would grow by one with each. So
-//! the stream's reader leaves it to any thread that needs one, as its thread would have done. That
-//! needs a proof: a chunk with two writers would be torn.
+//! the stream's reader leaves the chunk to any thread that needs one, as its thread would have
+//! done. That needs a proof: two writers would damage a chunk.
 //!
-//! A chunk is abandoned if it is open and names a thread of this process's pid namespace of which
-//! there is none now, or one as which another program has named itself since in another chunk: then
-//! the thread's process has that program now, or it has ended, and its tid is another's.
+//! A chunk is abandoned if it is open, and names a thread of this process's pid namespace that does
+//! not exist now. It is also abandoned if another program has since named itself, in another chunk,
+//! with the same pid and tid: then the thread's process runs that program now, or the thread has
+//! ended and another one has its tid.
 //!
-//! The chunk's state alone does not show that: between the reader's look at it and the look for the
-//! thread, the thread may have left it, and another one may go on in it. But a thread that leaves a
-//! chunk counts a change before another can go on there, and the one that goes on names itself
-//! before the chunk is open. If no change was counted between the first look and the last, and all
-//! that is looked at is the same, no thread has left it, and there is none that could.
+//! The chunk's state alone does not show that: between the reader's look at the chunk and its look
+//! for the thread, the thread may have left the chunk, and another one may go on in it. But a
+//! thread that leaves a chunk counts a change before another can go on there, and the one that goes
+//! on names itself before the chunk is open. If no change was counted between the first look and
+//! the last, and all that is looked at is the same, no thread has left the chunk, and no thread
+//! exists that could.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -37,10 +39,10 @@ const AT_ONCE: usize = 1024;
 /// When to look for abandoned chunks, and which of them next.
 #[derive(Debug)]
 pub(crate) struct Abandoned {
-    /// Chunks with a writer at which it is time for another look: twice as many as there were after
-    /// the last one.
+    /// Number of chunks with a writer at which it is time for another look: twice as many as there
+    /// were after the last look.
     due_at: usize,
-    /// How many of the open chunks were looked at, of those that are to be looked at.
+    /// Number of the open chunks that the present look has passed.
     looked_at: usize,
     /// The pid namespace of this process, once it was asked for; 0 where it is not known.
     namespace: Option<u32>,
@@ -71,9 +73,9 @@ impl Abandoned {
         *self.namespace.get_or_insert_with(ask)
     }
 
-    /// Leaves the abandoned ones among these chunks, all that are open, to others; if it is time to
-    /// look for them. Where `slice` does not suffice to look at all of them nothing is done: a
-    /// hostile process may have them in thousands of windows.
+    /// Leaves the abandoned chunks to other threads, if it is time to look for them. `ordinals` are
+    /// those of all open chunks. Where `slice` does not suffice to look at all of them nothing is
+    /// done: a hostile process may have them in thousands of windows.
     pub(crate) fn leave_to_others(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -141,8 +143,8 @@ fn owner(
     })
 }
 
-/// Leaves a chunk to others, if it is abandoned by its owner. `is_replaced` says whether another
-/// program has named itself so since.
+/// Leaves a chunk to other threads, if its owner has abandoned it. `is_replaced` says whether
+/// another program has since named itself with the owner's pid and tid.
 fn leave(
     pool: &Pool<'_, AreaWindows<'_>>,
     chunk_ref: &ChunkRef<'_>,

@@ -1,9 +1,9 @@
 //! The time that a controller takes to give the memory of ended streams back, in areas of other
 //! processes.
 //!
-//! It is the emitting program's memory. A hostile program may say that a stream has thousands of
-//! windows, in each of thousands of areas: a tracer that is asked to end has no time for all of
-//! those. What is left is given back by the next process that opens a stream in the area.
+//! The memory is that of the emitting program. A hostile program may say that a stream has
+//! thousands of windows, in each of thousands of areas: a tracer that is asked to end has no time
+//! for all of those. The next process that opens a stream in the area gives back what is left.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,21 +11,22 @@ use std::time::{Duration, Instant};
 use crate::discover::find::Area;
 use crate::emit::lock::PiLock;
 
-/// Allowance of one stream, where its user has taken all that there is for it.
+/// Allowance of one stream whose user has used up the user's allowance.
 const LEAST: Duration = Duration::from_millis(2);
 
-/// Allowance of all streams in areas of one user: what some hundred streams of 16 MiB take.
+/// Allowance of all streams in areas of one user: the time that some hundred streams of 16 MiB
+/// take.
 const OF_USER: Duration = Duration::from_millis(100);
 
 /// Allowance of all streams of all users.
 const OF_ALL: Duration = Duration::from_millis(200);
 
-/// Factor by which the time taken counts longer: a user who ends streams all the time has a tenth
-/// of it for that.
+/// Factor by which time taken counts for longer than it took: a user who ends streams all the time
+/// gets a tenth of all time for that.
 const COUNTS_FOR: u32 = 10;
 
-/// Time that one user has taken from others. It counts for `COUNTS_FOR` times as long: who takes
-/// time again and again has so little of it.
+/// Time that one user has taken from others. It counts for `COUNTS_FOR` times as long, so that a
+/// user who takes time again and again gets little.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent<const COUNTS_FOR: u32> {
     time: Duration,
@@ -33,7 +34,7 @@ pub struct Spent<const COUNTS_FOR: u32> {
 }
 
 impl<const COUNTS_FOR: u32> Spent<COUNTS_FOR> {
-    /// Returns how much of it still counts.
+    /// Returns how much of the time taken still counts.
     #[must_use]
     pub fn at(self, now: Instant) -> Duration {
         let since = self.as_of.map(|then| now.saturating_duration_since(then));
@@ -74,7 +75,7 @@ impl Taken {
 
 /// The time for one stream.
 pub(super) struct Allowance {
-    /// `None`: it is an area of this process's own.
+    /// `None` for this process's own area.
     of_other: Option<OfOther>,
 }
 
@@ -90,8 +91,8 @@ impl Allowance {
         Self::of_at_least(area, Duration::ZERO)
     }
 
-    /// Begins the allowance of a stream that was left to the area's next controller: sooner or
-    /// later all of it has to be given back.
+    /// Begins the allowance of a stream that was left to the area's next controller. It is never
+    /// nothing: sooner or later all of the stream's memory has to be given back.
     pub(super) fn begin_for_left(area: &Area) -> Self {
         Self::of_at_least(area, LEAST)
     }
@@ -124,7 +125,8 @@ impl Drop for Allowance {
 fn with_taken<T>(look: impl FnOnce(&mut Taken) -> T) -> T {
     match TAKEN.lock_unless_left() {
         Some(mut taken) => look(taken.get_or_insert_default()),
-        // A forked child that will never know what was taken before.
+        // In a forked child in whose parent a thread had the lock, what was taken before is never
+        // known.
         None => look(&mut Taken::default()),
     }
 }

@@ -1,15 +1,14 @@
-//! Waking a reader that waits for signals as well: a thread sleeps on the stream's word for it, and
-//! makes a descriptor readable.
+//! Waking a reader that waits for signals as well: a thread sleeps on the stream's word in its
+//! place, and makes a descriptor readable.
 //!
 //! A reader in C may be interrupted by a signal at any moment, and has to notice; only a call that
-//! waits for descriptors lets signals through and sleeps in one step. A trace point can only wake
-//! who sleeps on a word. So there is a thread in between, for each stream whose reader ever had to
-//! sleep; it ends with the stream.
+//! waits for descriptors lets signals through and sleeps in one step. A trace point can only wake a
+//! thread that sleeps on a word. So there is a thread in between, for each stream whose reader ever
+//! had to sleep; it ends with the stream.
 //!
-//! The thread is an ordinary one (`SCHED_OTHER`), whichever thread makes it. While a real-time
-//! thread sleeps here, and no longer, it has the policy and the priority of that thread: only
-//! threads that may run before its reader may run before it, and no others keep the reader from
-//! being woken.
+//! The thread in between is an ordinary one (`SCHED_OTHER`), whichever thread makes it. While a
+//! real-time thread sleeps here, and no longer, the thread in between has the policy and the
+//! priority of that one. So only threads that may run before the reader can delay its waking.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -26,21 +25,21 @@ use crate::system::thread;
 use crate::system::thread::HeldBack;
 use tracer_engine::source::WaitingWord;
 
-/// The reader of one stream sleeps here.
+/// Place where the reader of one stream sleeps.
 #[derive(Debug)]
 pub struct Bell {
     word: Box<dyn WaitingWord>,
     pipe: Pipe,
     is_ending: AtomicBool,
     has_sleeper: AtomicBool,
-    /// The thread; 0 before it runs.
+    /// Tid of the bell's thread; 0 before it runs.
     thread: AtomicI32,
-    /// How it is to be scheduled ([`Scheduling::to_word`]).
+    /// How the bell's thread is to be scheduled ([`Scheduling::to_word`]).
     scheduling: AtomicU64,
 }
 
-/// A pipe that can be read once the bell has rung. Never closed: another thread may be about to
-/// sleep on it, and would sleep on what the program opens as the same descriptor.
+/// A pipe that can be read once the bell has rung. It is never closed: another thread may be about
+/// to sleep on it, and would sleep on what the program opens as the same descriptor.
 #[derive(Clone, Copy, Debug)]
 struct Pipe {
     reading: RawFd,
@@ -52,11 +51,11 @@ struct Pipe {
 /// Pipes of bells of streams that have ended.
 static FREE: PiLock<Vec<Pipe>> = PiLock::new(Vec::new());
 
-/// Free pipes that still ring: a thread is about to sleep there, or has just been woken, and gives
-/// the pipe back.
+/// Pipes of ended streams that still ring: a thread is about to sleep there, or has just been
+/// woken, and then gives the pipe back.
 static RINGING: PiLock<Vec<Pipe>> = PiLock::new(Vec::new());
 
-/// A thread that does not need more.
+/// Stack of the bell's thread, which needs no more.
 const STACK_BYTES: usize = 64 << 10;
 
 impl Bell {
@@ -75,9 +74,10 @@ impl Bell {
             scheduling: AtomicU64::new(Scheduling::OTHER.to_word()),
         });
         let ringer = Arc::clone(&bell);
-        // From before the reader sleeps: the thread begins when it gets its turn.
+        // Counted before the reader sleeps: the thread begins only when it gets its turn.
         let known = wake::wakings(bell.word.word());
-        // The program's handlers run in threads of its own.
+        // The new thread has signals held back: the program's handlers run in the program's own
+        // threads.
         let held = HeldBack::new();
         let run = Box::new(move || {
             ringer.begin_as_wanted();
@@ -100,7 +100,7 @@ impl Bell {
         is_taken
     }
 
-    /// Notes that the reader sleeps no more.
+    /// Notes that the reader no longer sleeps here.
     pub fn leave(&self) {
         self.schedule(Scheduling::OTHER);
         self.pipe.empty();
@@ -113,12 +113,12 @@ impl Bell {
         self.pipe.is(self.pipe.reading).then_some(self.pipe.reading)
     }
 
-    /// Wakes who sleeps here.
+    /// Wakes the thread that sleeps here.
     pub fn ring(&self) {
         self.pipe.fill();
     }
 
-    /// Has the thread scheduled so from now on, or from when it begins.
+    /// Has the bell's thread scheduled like this from now on, or from when it begins.
     fn schedule(&self, wanted: Scheduling) {
         let wanted_word = wanted.to_word();
         if self.scheduling.swap(wanted_word, SeqCst) != wanted_word
@@ -128,7 +128,8 @@ impl Bell {
         }
     }
 
-    /// Begins the thread: as it was made it has the scheduling of the thread that has made it.
+    /// Gives the new thread the scheduling that is wanted. Until then it has that of the thread
+    /// that made it.
     fn begin_as_wanted(&self) {
         self.thread.store(own_tid(), SeqCst);
         loop {
@@ -150,11 +151,11 @@ impl Bell {
         }
     }
 
-    /// Ends the bell with its stream: no thread goes to sleep here any more, a thread that does is
-    /// woken, and the bell's own thread ends.
+    /// Ends the bell with its stream: no thread goes to sleep here any more, a thread that sleeps
+    /// here is woken, and the bell's own thread ends.
     pub fn end(&self) {
         self.is_ending.store(true, Release);
-        // It may be about to sleep: on another value than it has looked at.
+        // The bell's thread may be about to sleep: now the word has another value than it has seen.
         wake::count_waking(self.word.word());
         wake::wake_whoever_sleeps(self.word.word());
         if self.has_sleeper.load(Acquire) {
@@ -185,7 +186,7 @@ fn keep(list: &'static PiLock<Vec<Pipe>>, pipe: Pipe) {
     }
 }
 
-/// `None` in a forked child whose parent had it just then.
+/// Locks a list; `None` in a forked child in whose parent a thread had the lock at the fork.
 fn locked(list: &'static PiLock<Vec<Pipe>>) -> Option<PiGuard<'static, Vec<Pipe>>> {
     list.lock_unless_left()
 }
@@ -240,7 +241,8 @@ impl Pipe {
     }
 }
 
-/// Returns a high copy instead, where that can be: the program counts on getting the lowest ones.
+/// Returns a high copy of a descriptor instead of it, where that is possible: the program counts on
+/// getting the lowest ones.
 fn out_of_the_way(low: RawFd) -> RawFd {
     const HIGH: RawFd = 512;
     // SAFETY: takes no pointers.

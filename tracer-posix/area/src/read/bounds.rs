@@ -25,7 +25,7 @@ impl Spared {
         until: 0,
     };
 
-    /// Joins the events that are not read here, and there.
+    /// Joins the events that are not read for two reasons.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             since: self.since.min(other.since),
@@ -41,18 +41,18 @@ pub(super) struct Bounds {
     overwrites: bool,
     /// Time, in ticks: only newer events are retained.
     cut: u64,
-    /// When the oldest event was emitted that is missing before what is kept, as far as is known;
-    /// `None` where the stream was told.
+    /// When the oldest of the events was emitted that are missing before the retained ones, as far
+    /// as is known; `None` where the stream has been told.
     missing_since: Option<MonotonicNs>,
     /// Time, in ticks, when the gate was shut: newer events are not retained. [`gate::OPEN`] where
     /// it is open.
     shut: u64,
-    /// Whether the stream was told so.
+    /// Whether the stream has been told that the gate was shut.
     is_told: bool,
-    /// Between which times, in ticks, the gate was shut before: nothing that is newer than the
-    /// first and not newer than the second.
+    /// Pairs of times, in ticks, between which the gate was shut before: events that are newer than
+    /// the first and not newer than the second are not retained.
     closings: Vec<(u64, u64)>,
-    /// The stream has taken in all that is not newer.
+    /// Time up to which the stream has taken in everything.
     pub(super) passed: MonotonicNs,
 }
 
@@ -70,7 +70,7 @@ impl Bounds {
         }
     }
 
-    /// Tells whether an event of this time, in ticks, is kept.
+    /// Tells whether an event of this time, in ticks, is retained.
     #[inline(always)]
     pub(super) fn keep(&self, ticks: u64) -> bool {
         ticks > self.cut
@@ -81,8 +81,8 @@ impl Bounds {
                 .all(|(after, until)| ticks <= *after || ticks > *until)
     }
 
-    /// Cuts where events are missing that were overwritten: nothing is retained that may be older
-    /// than one of them. Nor is what the stream was `spared`.
+    /// Cuts where events were overwritten before they were read: from then on no event is retained
+    /// that may be older than one of them, or than one that the stream was `spared`.
     pub(super) fn cut(
         &mut self,
         spared: Option<Spared>,
@@ -127,8 +127,8 @@ impl Bounds {
         }
     }
 
-    /// Says where events are missing, when all up to this time was handed over, if none that is
-    /// older can be found any more.
+    /// Tells the stream where events are missing, once no older ones can be found any more. All
+    /// events up to `until` were handed over.
     pub(super) fn tell_missing(
         &mut self,
         until: MonotonicNs,
@@ -142,7 +142,7 @@ impl Bounds {
         }
     }
 
-    /// Takes note of a gate that was found shut, if that is new; `since` is in ticks.
+    /// Notes that the gate was found shut, if that is new; `since` is in ticks.
     pub(super) fn shut(
         &mut self,
         since: u64,
@@ -165,9 +165,9 @@ impl Bounds {
         });
     }
 
-    /// Says that the stream was full, when all that was there at this time, in ticks, was handed
-    /// over, if it was by then and that was not said. What is older than `settled` can come no
-    /// more.
+    /// Tells the stream that it was full, if it was at `read_until` and has not been told. All
+    /// events up to `read_until` were handed over, and none before `settled` can come any more;
+    /// both are in ticks.
     pub(super) fn tell(
         &mut self,
         read_until: u64,
@@ -182,8 +182,8 @@ impl Bounds {
         self.closings.retain(|(_, until)| *until > settled);
     }
 
-    /// Notes that the gate was shut since then, as far as is known, and was opened before `now`, in
-    /// ticks.
+    /// Notes that the gate was shut from `since` on, as far as is known, and was opened before
+    /// `now`; both are in ticks.
     pub(super) fn open(&mut self, since: u64, now: u64) {
         self.closings.push((since.min(self.shut), now));
         self.shut = gate::OPEN;

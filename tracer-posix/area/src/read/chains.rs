@@ -1,4 +1,4 @@
-//! Where the reading of each of an area's chains is.
+//! Progress of reading in each chain of an area.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -7,28 +7,28 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::chunk_reader::ChainCursor;
 use tracer_engine::event::MonotonicNs;
 
-/// Chains of which an area has a cursor in any case: as many as a program that has had so many
-/// threads at once.
+/// Chains of which an area has a cursor in any case. A program that has had so many threads at once
+/// has as many chains.
 const OF_EACH: usize = 1024;
 
-/// Chains that all areas may have beside those, together: a hostile process may say of each of its
+/// Chains that all areas together may have beside those. A hostile process may say of each of its
 /// areas that it has 65,536.
 const SHARED: usize = 1 << 18;
 
-/// Chains that there are beside those.
+/// Chains that all areas have beside those now.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The chains that were seen.
+/// The chains that the reader has seen.
 #[derive(Debug, Default)]
 pub(super) struct ChainCursors {
     known: HashMap<u32, ChainCursor>,
-    /// How often one could not be followed, and that was not reported yet.
+    /// How often a chain could not be followed, as far as that was not reported yet.
     refused: u64,
 }
 
 impl ChainCursors {
-    /// Returns the cursor of a chain, which begins with nothing older than `since`. `None`, and
-    /// counted, where there are too many.
+    /// Returns the cursor of a chain, which begins with nothing older than `since`. Where there are
+    /// too many chains, returns `None` and counts that.
     pub(super) fn follow(&mut self, chain: u32, since: MonotonicNs) -> Option<&mut ChainCursor> {
         if !self.known.contains_key(&chain) {
             if self.known.len() >= OF_EACH && TAKEN.fetch_add(1, Relaxed) >= SHARED {
@@ -46,15 +46,15 @@ impl ChainCursors {
         self.known.get_mut(&chain)
     }
 
-    /// Returns how many events of a chain are missing before the one with this index: all, of a
-    /// chain that was never seen.
+    /// Returns how many events of a chain are missing before the one with this index. Of a chain
+    /// that was never seen, all are missing.
     pub(super) fn missing_before(&self, chain: u32, index: u64) -> u64 {
         let known = self.known.get(&chain);
         known.map_or(index, |known| known.missing_before(index))
     }
 
-    /// Returns how often since the last call one could not be followed, and what was in it not be
-    /// read.
+    /// Returns how often since the last call a chain could not be followed, so that its events were
+    /// not read.
     pub(super) fn take_refused(&mut self) -> u64 {
         std::mem::take(&mut self.refused)
     }

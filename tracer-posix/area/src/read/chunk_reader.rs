@@ -25,28 +25,28 @@ use crate::layout::ticks::TickClock;
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Loss, LossCause};
 
-/// How long a thread amid an emission holds the watermark up, where it cannot be made to begin
-/// anew. A thread that was stopped there must not hold the whole stream up; an emission takes
-/// nanoseconds.
+/// Longest time for which a thread amid an emission holds the watermark up, where it cannot be made
+/// to begin anew. A thread that was stopped there must not hold the whole stream up; an emission
+/// takes nanoseconds.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Looks at a thread's mark before it is left for the next round.
+/// Number of looks at a thread's mark before the mark is left for the next round.
 const LOOKS: usize = 200;
 
-/// Where the reading of one chunk is.
+/// Progress of reading in one chunk.
 #[derive(Debug)]
 pub(super) struct ChunkCursor {
     pub(super) turn: u64,
     pub(super) cursor: Cursor,
-    /// Events that were read or given up.
+    /// Number of events that were read or given up.
     pub(super) events: u64,
-    /// Refused events that were reported.
+    /// Number of refused events that were reported.
     pub(super) refused: u64,
     pub(super) identity: Identity,
-    /// Time, in ticks, than which nothing older can come from it.
+    /// Time, in ticks, before which nothing new can come from the chunk.
     pub(super) settled: u64,
-    /// Time of the newest event that was read, in ticks: what its thread records later is not
-    /// older.
+    /// Time of the newest event that was read, in ticks. Events that its thread records later are
+    /// not older.
     pub(super) newest: u64,
     /// The mark that was found set, and since when.
     pub(super) stuck: Option<Stuck>,
@@ -61,7 +61,7 @@ pub(super) struct Stuck {
     pub(super) round: u64,
 }
 
-/// Where the reading of one chain is.
+/// Progress of reading in one chain.
 #[derive(Debug)]
 pub(super) struct ChainCursor {
     /// Events that were read or reported as lost.
@@ -80,7 +80,7 @@ impl ChainCursor {
     /// Returns how many events of the chain are missing before the one with this index.
     pub(super) fn missing_before(&self, index: u64) -> u64 {
         let missing = index.wrapping_sub(self.accounted);
-        // An index that is less than what was accounted for already makes this "negative".
+        // Where more events were accounted for already, this is "negative".
         if missing > u64::MAX / 2 { 0 } else { missing }
     }
 
@@ -114,8 +114,8 @@ impl ChunkCursor {
         }
     }
 
-    /// Finds out up to which time everything is in the chunk. A thread that has been amid a record
-    /// for too long is not waited for, nor is one that is no more.
+    /// Finds out up to which time everything is in the chunk. The reader does not wait for a thread
+    /// that has been amid a record for too long, or that has ended.
     pub(super) fn settle(
         &mut self,
         now: u64,
@@ -129,8 +129,7 @@ impl ChunkCursor {
                 return;
             };
             match self.stuck {
-                // Another record than the one that was found under way: it was begun after that
-                // round.
+                // The record under way is another one than before: it was begun after that round.
                 Some(earlier) if earlier.begun != begun => {
                     self.settled = self.settled.max(earlier.round);
                     self.stuck = None;
@@ -167,8 +166,8 @@ pub(super) struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    /// Reads so many bytes of a chunk, or a little more, but not beyond its snapshot. `false` if it
-    /// is not there any more.
+    /// Reads `bytes` bytes of a chunk, or a little more, but not beyond its snapshot. Returns
+    /// `false` if the chunk is gone.
     pub(super) fn read(
         &mut self,
         known: &mut ChunkCursor,
@@ -206,8 +205,8 @@ impl Reader<'_, '_> {
                 Found::Nothing => break,
             }
         }
-        // Pairs with the fence in `Pool::claim`: had any of the words been written over, the
-        // chunk's state that we read now would be another one.
+        // Pairs with the fence in `Pool::claim`: if any of the words were written over, the chunk's
+        // state that is read now is another one.
         fence(Acquire);
         if turn(chunk_ref.header.state.load(Relaxed)) != snapshot.present.turn {
             // The next chunk of the chain shows how many are lost.
@@ -238,7 +237,8 @@ impl Reader<'_, '_> {
         read.events = read.events.saturating_add(1);
         match self.header(record, &read.identity, batch) {
             Some(mut header) => {
-                // Two readings of the counter without a fence may be in the other order.
+                // Without a fence between them, two readings of the counter may come out in the
+                // other order.
                 header.time = header.time.max(read.last_time);
                 read.last_time = header.time;
                 read.newest = read.newest.max(record.ticks);
@@ -271,13 +271,13 @@ impl Reader<'_, '_> {
             });
         };
         lose(LossCause::Damaged, read.damaged, false);
-        // What was refused came after all that is in the chunk.
+        // Events that were refused come after all that are in the chunk.
         let refused = if read.cursor.is_at(snapshot.head) {
             snapshot.refused.wrapping_sub(known.refused)
         } else {
             0
         };
-        // What a target says of itself may be nonsense; that it takes events back is.
+        // A target may say nonsense of itself, such as that it has taken refused events back.
         let refused = if refused > u64::MAX / 2 { 0 } else { refused };
         lose(self.cause, refused.saturating_add(read.dropped), true);
         known.refused = known.refused.wrapping_add(refused);
@@ -304,7 +304,7 @@ impl Reader<'_, '_> {
             pid: identity.pid,
         };
         let event_type = self.types.id_of(self.pool.parts, untrusted, batch)?;
-        // The anchor was taken after the record was: no thread can have read a later time.
+        // The anchor was taken after the record was there: no thread can have read a later time.
         let time = self.clock.time_of(record.ticks).min(self.clock.newest());
         Some(EventHeader {
             time,
@@ -331,8 +331,8 @@ pub(super) struct Read {
     /// Time of the newest event of the chunk, in ticks.
     pub(super) newest: u64,
     pub(super) events: u64,
-    /// Events that lie outside of what is kept.
+    /// Number of events outside the bounds of what is kept.
     dropped: u64,
-    /// Records that say nonsense.
+    /// Number of records that say nonsense.
     pub(super) damaged: u64,
 }

@@ -17,7 +17,7 @@ use tracer_engine::source::{Batch, BegunAnew, Control, Source, Unread, WaitingWo
 /// Interval between looks for an area: a target may load the library at any time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// User events of one process, from the time on when it has an area.
+/// User events of one process, as soon as it has an area.
 #[derive(Debug)]
 pub struct DeferredSource {
     pid: i32,
@@ -56,9 +56,9 @@ impl TargetError {
 }
 
 impl DeferredSource {
-    /// Opens a stream on process `pid`; one without an area is looked at again and again. A process
-    /// that was started just now is waited for, until it has an area or has begun without one:
-    /// some milliseconds, a second at most.
+    /// Opens a stream on process `pid`. Where the process has no area yet, the source looks for one
+    /// again and again. For a process that was started just now, this call waits until it has an
+    /// area or has begun without one: some milliseconds, a second at most.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl DeferredSource {
         Self::open_in(area, pid, request)
     }
 
-    /// As [`open`](Self::open), for a process that shares this process's area.
+    /// Opens a stream as [`open`](Self::open) does, on a process that shares this process's area.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl DeferredSource {
         Self::open_in(Area::own(), pid, request)
     }
 
-    /// As [`open`](Self::open), for a process whose area comes as a file.
+    /// Opens a stream as [`open`](Self::open) does, on a process whose area comes as a file.
     ///
     /// # Errors
     ///
@@ -116,10 +116,10 @@ impl DeferredSource {
         self.next_look = Instant::now() + INTERVAL;
         match self.find() {
             Ok(source) => self.source = source,
-            // It never had an area, as far as is known.
+            // The process is gone, and never had an area, as far as is known.
             Err(TargetError::Find(FindError::NoSuchProcess { .. })) => {}
-            // It hides its area, has one that is damaged, or no descriptor is left: whether it
-            // emits is unknown.
+            // The process hides its area, its area is damaged or has no slot left, or this process
+            // has no descriptor left: whether the process emits is unknown.
             Err(_) => (self.lacks_area, self.lacked_area) = (true, true),
         }
     }
@@ -294,8 +294,8 @@ mod tests {
         file
     }
 
-    /// Returns the reports of a stream on a process that had no area when the stream was made: two
-    /// after a look, and the last.
+    /// Returns what a source reports of a process that had no area when the stream was made: twice
+    /// after a look whether it may have lost events, and at the end what is unread.
     fn said_of(pid: i32) -> ([bool; 2], Unread) {
         let request = StreamRequest {
             target: Some(pid),

@@ -5,30 +5,31 @@ use std::time::{Duration, Instant};
 use super::slot::StreamRequest;
 use crate::layout::chunk_ref::Shape;
 
-/// Time for which an area is waited for in any case. An emitting program's own is read within
-/// milliseconds, if the machine is not too busy.
+/// Time for which other sources wait for an area in any case. The area of a program that only emits
+/// is read within milliseconds, if the machine is not too busy.
 const TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Steps in a round beside those that the stream's size asks for: for the chunks of some thousand
-/// threads.
+/// Steps in a round beside those that the stream's size asks for. They suffice for the chunks of
+/// some thousand threads.
 const SPARE: u64 = 64;
 
 /// How often each window may be mapped in a round.
 const TIMES: u64 = 4;
 
-/// Cost of a round of reading beside its events: windows that are mapped, and threads that are
-/// waited for, of which a hostile process may say that there are thousands.
+/// Cost of a round of reading beside its events: windows that the reader maps, and threads that it
+/// waits for. A hostile process may say that there are thousands of each.
 #[derive(Debug)]
 pub(super) struct Effort {
     since: Instant,
-    /// The steps before it.
+    /// Number of steps before the round.
     before: u64,
-    /// The steps that it may take.
+    /// Number of steps that the round may take.
     usual: u64,
 }
 
 impl Effort {
-    /// Makes the effort for a stream as it was asked for, and not as its area says.
+    /// Makes the bounds of a stream by what its controller asked for, and not by what its area
+    /// says.
     pub(super) fn new(request: &StreamRequest) -> Self {
         let max_data = u32::try_from(request.max_data).unwrap_or(u32::MAX);
         let shape = Shape::new(Shape::for_data(max_data));
@@ -50,8 +51,8 @@ impl Effort {
         self.before = steps;
     }
 
-    /// Tells whether others need not wait for the round any more: it takes long, and that is not
-    /// for its events.
+    /// Tells whether other sources need not wait for the round any more: it takes long, and not for
+    /// its events.
     pub(super) fn is_too_much(&self, steps: u64) -> bool {
         steps.wrapping_sub(self.before) > self.usual && self.since.elapsed() > TIMEOUT
     }

@@ -1,8 +1,8 @@
 //! Finding what there is to be read, a slice at a time.
 //!
 //! A hostile process may have written a page of each of thousands of windows, over and over: to
-//! look at all of them takes a tenth of a second. Who reads other areas as well does not do that in
-//! one go.
+//! look at all of them takes a tenth of a second. A reader that reads other areas as well does not
+//! do that in one go.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
@@ -28,9 +28,9 @@ const LEAVING: Duration = Duration::from_millis(5);
 /// A look at a stream's chunks, as of one moment, that was begun.
 #[derive(Debug)]
 pub(super) struct Look {
-    /// The moment, in ticks: it was taken before every thread has passed a barrier.
+    /// The moment, in ticks, after which every thread has passed a barrier.
     now: u64,
-    /// The kernel has made every emission of this process begin anew since.
+    /// Whether the kernel has made every emission of this process begin anew since that moment.
     has_restarted: bool,
     stage: Stage,
     /// The round, as found so far.
@@ -44,15 +44,15 @@ pub(super) struct Look {
 enum Stage {
     /// Search for the chunks that have something to read.
     Chunks {
-        /// How often the pool had changed.
+        /// How often the pool had changed when the search began.
         changes: u64,
-        /// The stream's windows that were looked into.
+        /// Number of the stream's windows that were looked into.
         windows: usize,
         claims: Claims,
     },
     /// Search for how far the chunks go.
     Snapshots {
-        /// Chunks that were looked into.
+        /// Number of chunks that were looked into.
         chunks: usize,
     },
 }
@@ -65,9 +65,9 @@ impl Look {
 }
 
 impl Reading {
-    /// Begins to find all that is there to be read. `now`, in ticks, was taken before every thread
-    /// has passed a barrier; the kernel has made every emission of this process begin anew since,
-    /// if `has_restarted`.
+    /// Begins to find all that is there to be read. Every thread has passed a barrier after `now`,
+    /// which is in ticks. `has_restarted` says whether the kernel has made every emission of this
+    /// process begin anew since then.
     pub(super) fn begin_look(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -97,8 +97,8 @@ impl Reading {
         }
     }
 
-    /// The chunks have to be found only if others are open or closed than at the last look. Also
-    /// the chains' counts as of now.
+    /// Returns how the look begins: the chunks have to be found only if others are open or closed
+    /// than at the last look. Also returns the chains' counts as of now.
     fn begin_stage(&mut self, pool: &Pool<'_, AreaWindows<'_>>) -> (Stage, Vec<(u32, u64)>) {
         if self.changes == Some(pool.control.changes.load(Acquire)) {
             self.present.retain(|present| !present.is_closed);
@@ -110,8 +110,9 @@ impl Reading {
             .filter(|(_, chain)| chain.generation.load(Acquire) == pool.generation)
             .map(|(index, chain)| (index, chain.closed.load(Acquire)))
             .collect();
-        // A chunk that is opened from now on is left for the next round: the one before it in its
-        // chain may have been passed by. What is counted as closed was opened before.
+        // A chunk that is opened from now on is left for the next round, since this look may have
+        // passed the one before it in its chain. Chunks that count as closed above were opened
+        // before.
         let changes = pool.control.changes.load(Acquire);
         self.changes = None;
         self.present.clear();
@@ -159,7 +160,7 @@ impl Reading {
         if !self.take_snapshots(pool, area, look, slice) {
             return false;
         }
-        // All that is read now was stamped before this anchor, and lies between two.
+        // All that is read now was stamped before this anchor, and so lies between two anchors.
         self.clock.advance();
         if look.settled > self.settled {
             self.settled = look.settled;
@@ -180,7 +181,7 @@ impl Reading {
     ) -> bool {
         for of_window in pool.chunks_by_window(*windows) {
             for chunk_ref in of_window.into_iter().flatten() {
-                // Who emits writes to a chunk before it says so.
+                // A thread that emits writes to a chunk before its header says so.
                 let is_there = || {
                     self.chunks.contains_key(&chunk_ref.ordinal)
                         || claims.is_true(&pool.windows, &chunk_ref)
@@ -199,7 +200,8 @@ impl Reading {
         true
     }
 
-    /// Finds how far the chunks go, of as many as there is time for. Returns whether those are all.
+    /// Finds how far the chunks go, as many chunks as there is time for. Returns whether those are
+    /// all.
     fn take_snapshots(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -241,7 +243,7 @@ impl Reading {
         true
     }
 
-    /// Tells whether the newest events of a chain are in no chunk any more. `closed` is of each
+    /// Tells whether the newest events of a chain are in no chunk any more. `closed` has for each
     /// chain how many events it had.
     fn lacks_ends(&self, closed: &[(u32, u64)]) -> bool {
         let mut ends: HashMap<u32, u64> = HashMap::new();
@@ -256,7 +258,8 @@ impl Reading {
         })
     }
 
-    /// Passes the closed chunks by of which the stream would keep nothing.
+    /// Marks closed chunks of which the stream would keep nothing as read, so that no look reads
+    /// them.
     fn pass_overwritten(&mut self, pool: &Pool<'_, AreaWindows<'_>>, keeps: u64) -> Option<Spared> {
         let mut closed = Vec::new();
         let mut open = Vec::new();
@@ -265,8 +268,8 @@ impl Reading {
             let known = known.filter(|known| known.turn == present.turn);
             let (read, events) =
                 known.map_or((Cursor::START, 0), |known| (known.cursor, known.events));
-            // An open one may have more by now: what is newer than another is less than it could be
-            // then.
+            // An open chunk may have more by now. Then too few bytes count as newer than another
+            // chunk, which is safe.
             let bytes = least_size(present.head, read, events);
             if present.is_closed {
                 let snapshot = ChunkSnapshot {
@@ -279,8 +282,8 @@ impl Reading {
                 open.push((present.chain, bytes));
             }
         }
-        // A thread that closes a chunk puts it into the queue: a chunk that is not there yet has an
-        // old `closing`. A chunk that is taken out of the queue now is not read in any case.
+        // A thread that closes a chunk puts it into the queue. A chunk that is not there yet has an
+        // old `closing`. A chunk that a thread takes out of the queue now is not read in any case.
         let first = pool.first_closing()?;
         closed.retain(|(closing, ..)| *closing >= first);
         sort::by_key(&mut closed, |(closing, ..)| Reverse(*closing));
@@ -304,7 +307,8 @@ impl Reading {
         self.present
             .retain(|present| !ordinals.contains(&present.ordinal));
         let spared = overwritten.iter().map(|(_, snapshot, _)| Spared {
-            // Where it was read in part, or says nothing, all before is in the stream.
+            // A time that is too early, of a chunk that was read in part or that names no time,
+            // does no harm: all before `Bounds::passed` is in the stream.
             since: snapshot.present.first_time.unwrap_or(0),
             until: snapshot.present.closed_at,
         });

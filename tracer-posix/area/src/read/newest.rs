@@ -1,14 +1,14 @@
-//! Chunks that need not be read: a stream that retains its newest events has no use for those that
-//! others push out of it at once.
+//! Chunks that need not be read: a stream that retains its newest events has no use for events that
+//! newer ones would push out of it at once.
 //!
 //! The pool holds more than the stream, as each writer has a chunk open and events take more of the
 //! stream's space than of a chunk's. Of the chunks that were closed, let *X* be any. All that is in
 //! *X* is older than the closing of *X*. A chain has one open chunk at a time: of its chunks that
-//! were closed after *X*, the first may have been open at that moment, and the others, with the one
-//! that is open now, hold only what came later. So where those others, of all chains, hold more
-//! than the stream keeps, nothing of *X* would be left in it; nor of what was closed before *X*.
-//! Its events are lost as if the chunk had been overwritten: the next one of the chain says how
-//! many they were.
+//! were closed after *X*, the first may have been open at that moment. The others, with the one
+//! that is open now, hold only events that came later. So where those others, of all chains, hold
+//! more than the stream keeps, nothing of *X* would be left in the stream, nor of the chunks that
+//! were closed before *X*. Their events are lost as if the chunks had been overwritten: the next
+//! chunk of the chain says how many they were.
 
 use std::collections::HashMap;
 
@@ -16,8 +16,8 @@ use crate::layout::chunk::{Cursor, Head};
 use crate::layout::record::HEAD;
 use tracer_engine::sizes::EVENT_HEADER_BYTES;
 
-/// Returns the least bytes that what is unread of a chunk takes in a stream. Who says that there
-/// are more events than have space is not believed.
+/// Returns the least bytes that the unread events of a chunk take in a stream. A chunk that claims
+/// more events than have space in it is not believed.
 pub(super) fn least_size(head: Head, read: Cursor, events_read: u64) -> u64 {
     let have_space = read.bytes_before(head) / HEAD;
     let events = head.events().saturating_sub(events_read).min(have_space);
@@ -30,14 +30,14 @@ pub(super) struct Newest {
     keeps: u64,
     /// Bytes that are certain to be newer than the chunks that are still to come.
     newer: u64,
-    /// Bytes that the oldest chunk so far of each chain holds, which may have been open when the
-    /// next one of another chain was closed.
+    /// Bytes in the oldest chunk so far of each chain. That chunk may have been open when the next
+    /// chunk of another chain was closed.
     oldest: HashMap<u32, u64>,
 }
 
 impl Newest {
-    /// Begins for a stream that retains so many bytes; `open` are the chains of the chunks that are
-    /// not closed, and what is in them.
+    /// Begins for a stream that retains `keeps` bytes. `open` has each chunk that is not closed:
+    /// its chain, and the bytes in it.
     pub(super) fn new(keeps: u64, open: impl Iterator<Item = (u32, u64)>) -> Self {
         Self {
             keeps,
@@ -46,10 +46,10 @@ impl Newest {
         }
     }
 
-    /// Tells whether the chunk that was closed before all others so far, and holds so many bytes,
-    /// need not be read.
+    /// Tells whether the next chunk, which was closed before all chunks so far and holds `bytes`
+    /// bytes, need not be read.
     pub(super) fn is_overwritten(&mut self, chain: u32, bytes: u64) -> bool {
-        // More, and not as much: so the stream is full and says so.
+        // More, not as many: so the stream gets more than it keeps, and says that it is full.
         if self.newer > self.keeps {
             return true;
         }

@@ -28,8 +28,8 @@ use crate::system::pids::own_pid;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::source::{Batch, BegunAnew, LossCause};
 
-/// Bytes of records that are read of a chain before another one has its turn. Of each chain so much
-/// may wait for the others.
+/// Bytes of records that are read of a chain before another chain has its turn. Of each chain so
+/// much may wait for the other chains.
 const TURN_BYTES: u64 = 4 << 10;
 
 /// Bytes of records in a portion, beside a turn for each chain.
@@ -46,9 +46,10 @@ fn portion_bytes(chains: usize) -> u64 {
     PORTION_BYTES.saturating_add(turns)
 }
 
-/// Returns the most bytes of memory that it takes to read all of so many chunks of so many chains,
-/// and to keep what they have. Records of the least size take most: about ten times as much while
-/// their order is found out, and a quarter more once they are in the stream.
+/// Returns the most bytes of memory that it takes to read all of `chunks` chunks of `chains`
+/// chains, and to keep their events. Records of the least size take most: about ten times their
+/// bytes while their order is found out, and a quarter more than their bytes once they are in the
+/// stream.
 pub(super) fn memory_needed(chunks: usize, chains: usize, chunk_bytes: usize) -> usize {
     let bytes = chunks.saturating_mul(chunk_bytes);
     let chains = chains.min(chunks);
@@ -64,11 +65,11 @@ pub(super) fn memory_needed(chunks: usize, chains: usize, chunk_bytes: usize) ->
 pub(super) struct Reading {
     pub(super) clock: TickClock,
     pub(super) types: TypeIds,
-    /// Why events are missing that no chunk has any more.
+    /// Cause of the loss of events that no chunk has any more.
     pub(super) cause: LossCause,
     /// `StreamControl::changes` as of the last look at all chunks.
     pub(super) changes: Option<u64>,
-    /// The chunks with something to read as of then, or that may have it: by chain, in order.
+    /// The chunks that had something to read at that look, or may have had it: by chain, in order.
     pub(super) present: Vec<Present>,
     pub(super) abandoned: Abandoned,
     pub(super) stranded: Stranded,
@@ -76,16 +77,17 @@ pub(super) struct Reading {
     pub(super) chunks: HashMap<u32, ChunkCursor>,
     pub(super) chains: ChainCursors,
     pub(super) bounds: Bounds,
-    /// The last moment at which the emissions of a process have begun anew, whose threads'
-    /// [sequences](crate::emit) can.
+    /// The last moment at which the emissions of a process have begun anew. That holds for threads
+    /// whose [emissions](crate::emit) are restartable sequences.
     pub(super) begun_anew: Option<BegunAnew>,
-    /// How often a thread was found amid an emission for long.
+    /// How often a thread was found that was amid an emission for long.
     pub(super) waits: Cell<u64>,
     /// How much the stream keeps of its newest events, if that is all that it wants.
     pub(super) keeps: Option<u64>,
-    /// Time, in ticks and as time, than which nothing older can come, but for what the round still
-    /// has to read.
+    /// Time, in ticks, before which nothing new can come. The round may still have older events to
+    /// read.
     pub(super) settled: u64,
+    /// Time of [`settled`](Self::settled) by the kernel's clock.
     pub(super) settled_time: MonotonicNs,
 }
 
@@ -115,12 +117,14 @@ impl Reading {
         }
     }
 
-    /// Returns the time than which nothing older can come, but for what a round still has to read.
+    /// Returns the time before which nothing new can come. A round may still have older events to
+    /// read.
     pub(super) fn settled(&self) -> MonotonicNs {
         self.settled_time
     }
 
-    /// Drops what is not kept, as a look has found it, before anything of its round is read.
+    /// Drops events that are not to be kept, as a look has found out, before any of its round are
+    /// read.
     pub(super) fn keep_contiguous(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -169,7 +173,7 @@ impl Reading {
         is_any
     }
 
-    /// Gives up the round that was begun: what it has not read is for the next one.
+    /// Gives up the round that has begun: the next one reads what is left.
     pub(super) fn look_again(&mut self) {
         self.changes = None;
     }
@@ -183,8 +187,8 @@ impl Reading {
         })
     }
 
-    /// Returns how far a chunk may be read, if it is there, and how many bytes of records that are,
-    /// if there is something.
+    /// Returns how far a chunk may be read, if it is there, and how many bytes of records that is,
+    /// if there is anything new.
     pub(super) fn snapshot(
         &mut self,
         present: Present,
@@ -206,7 +210,7 @@ impl Reading {
         if is_restarted || present.is_closed {
             known.settled = now;
         } else {
-            // Since when its thread has begun anew, if that is news.
+            // When the chunk's thread has begun anew, if that is news.
             let begun_anew = self
                 .begun_anew
                 .filter(|begun| begun.pid == thread.0 && is_restartable)
@@ -220,7 +224,7 @@ impl Reading {
             known.settle(now, || chunk.under_way(), has_ended);
             known.settled = known.settled.max(begun_anew.unwrap_or(0));
         }
-        // Refused events first: what the head has beyond them is no loss.
+        // The refused events are read before the head: events that come in between are no loss.
         let refused = chunk_ref.header.refused.load(Acquire);
         let head = chunk.head();
         let is_new = !known.cursor.is_at(head) || known.refused != refused;
@@ -237,7 +241,7 @@ impl Reading {
         known.map_or(self.settled, |known| known.settled)
     }
 
-    /// Reads so many bytes of a chain, or a little more. How many it has read.
+    /// Reads `bytes` bytes of a chain, or a little more. Returns how many it has read.
     fn read_turn(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,
@@ -276,7 +280,7 @@ impl Reading {
         read
     }
 
-    /// Reports what was overwritten at the end of chains: in chunks that are not there any more.
+    /// Reports events that were overwritten at the end of chains: in chunks that are gone.
     pub(super) fn end_round(&mut self, round: &Round, batch: &mut Batch<'_>) {
         let since = self.settled();
         for (index, closed) in &round.closed {

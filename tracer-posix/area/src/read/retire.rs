@@ -19,8 +19,8 @@ use crate::layout::pool::{Pool, Windows};
 use crate::system::pids::{own_pid, own_pid_namespace, process_exists};
 use crate::system::thread;
 
-/// Ends the streams of controllers that are gone: they could not do it themselves. And gives back
-/// what threads were in the way of before.
+/// Ends the streams of controllers that are gone, which could not do it themselves. Also gives back
+/// the memory of streams that had ended while threads were still in their pools.
 pub(super) fn reclaim(
     area: &Area,
     parts: Parts<'_>,
@@ -36,9 +36,10 @@ pub(super) fn reclaim(
     }
 }
 
-/// Ends the stream of this generation, unless that was done: no trace point emits for it. Its
-/// memory is given back, unless a thread is still in it; then the next one that comes does it. No
-/// two streams have the same generation, so none is ended by a process that means another.
+/// Ends the stream of this generation, unless that was done: from then on no trace point emits to
+/// it. Its memory is given back, unless a thread is still in it. Then the next controller that
+/// opens a stream in the area does that. No two streams have the same generation, so no process
+/// ends another stream than it means to.
 pub(super) fn end(
     area: &Area,
     parts: Parts<'_>,
@@ -58,7 +59,7 @@ pub(super) fn end(
     finish(area, parts, (index, control), &Allowance::begin(area));
 }
 
-/// Gives the slot of a stream that has ended free, if no thread can be in its memory any more.
+/// Frees the slot of a stream that has ended, if no thread can be in its memory any more.
 fn finish(
     area: &Area,
     parts: Parts<'_>,
@@ -98,7 +99,8 @@ pub(super) fn move_state(control: &StreamControl, from: u32, to: u32) -> bool {
 }
 
 /// Gives the memory of a stream's windows back to the machine, as far as there is time for it.
-/// Returns whether that is all. Where this process may not, the memory is the next stream's.
+/// Returns whether that is all. Where this process may not do that, the next stream gets the memory
+/// as it is.
 fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Allowance) -> bool {
     if !area.may_be_released() {
         return !allowance.is_spent();
@@ -115,9 +117,9 @@ fn release_memory(area: &Area, parts: Parts<'_>, generation: u32, allowance: &Al
     !allowance.is_spent()
 }
 
-/// Returns how many of the first windows hold their memory: those that processes which live have
-/// prepared, so that their threads emit without a page fault. What processes had prepared that have
-/// ended goes with the memory of the stream of this generation.
+/// Returns how many of the first windows hold their memory: those that living processes have
+/// prepared, so that their threads emit without a page fault. Free windows that only ended
+/// processes had prepared go with the memory of the stream of this generation.
 fn prepared_windows(
     area: &Area,
     parts: Parts<'_>,
@@ -140,12 +142,12 @@ fn prepared_windows(
     if said == 0 || most_of_living() >= said {
         return count(said);
     }
-    // Who prepares itself meanwhile has its entry before it raises the count.
+    // A process that prepares itself meanwhile writes its entry before it raises the count.
     windows.store(0, SeqCst);
     let held = most_of_living();
     windows.fetch_max(held, SeqCst);
     for word in (count(held)..count(said)).filter_map(|index| parts.window(index)) {
-        // One that is free becomes the stream's.
+        // A free window becomes the stream's.
         let _others = word.compare_exchange(0, window::word(generation), AcqRel, Relaxed);
     }
     let used = &parts.header().window_count;
@@ -153,8 +155,8 @@ fn prepared_windows(
     count(held)
 }
 
-/// Tells whether a process that the area names has ended for certain. Its first thread may end
-/// before.
+/// Tells whether a process that the area names has ended for certain. The end of its first thread
+/// alone does not count.
 fn has_process_ended(area: &Area, pid: i32) -> bool {
     pid == 0 || pid > 0 && area.is_in_own_namespace() && !process_exists(pid)
 }
@@ -174,7 +176,7 @@ struct Ended<'a> {
     index: usize,
     control: &'a StreamControl,
     generation: u32,
-    /// Whether no thread of this process can be amid an emission that can be begun again.
+    /// Whether no thread of this process can still be amid a restartable emission.
     has_restarted: bool,
 }
 
@@ -200,7 +202,8 @@ impl Ended<'_> {
         word == LEFT_FOR_GOOD || is_own_namespace && liveness::has_thread_ended(tid)
     }
 
-    /// Tells whether a thread may be writing a record: also where there is no time to find out.
+    /// Tells whether a thread may be writing a record; `true` also where there is no time to find
+    /// out.
     fn is_any_under_way(&self, allowance: &Allowance) -> bool {
         let Some(shape) = Shape::new(self.control.chunk_bytes.load(Relaxed)) else {
             return false;

@@ -20,17 +20,17 @@ pub(super) struct Present {
     pub(super) turn: u64,
     pub(super) is_closed: bool,
     pub(super) chain: u32,
-    /// Events of the chain before it.
+    /// Number of events of the chain before this chunk.
     pub(super) first: u64,
-    /// How far its records went.
+    /// Where its records ended then.
     pub(super) head: Head,
-    /// Events refused there.
+    /// Number of events refused there.
     pub(super) refused: u64,
-    /// Its position among the closed ones.
+    /// Its position among the closed chunks.
     pub(super) closing: u64,
-    /// When it was closed, in ticks, if it is, and the time of its first event, where that is
-    /// known.
+    /// When it was closed, in ticks, if it is closed.
     pub(super) closed_at: u64,
+    /// Time of its first event, in ticks, where that is known.
     pub(super) first_time: Option<u64>,
 }
 
@@ -39,23 +39,24 @@ pub(super) struct Present {
 pub(super) struct Round {
     /// The chains with something to read, the one that is furthest behind first.
     pub(super) chains: BinaryHeap<Reverse<Run>>,
-    /// Events closed by then: how many of each chain.
+    /// Each chain, and how many of its events were in closed chunks by then.
     pub(super) closed: Vec<(u32, u64)>,
-    /// All chunks with a lower [`closing`](tracer_common::area::ChunkHeader::closing) were read
-    /// when the round is.
+    /// Bound of the chunks that are read once the round is: all with a lower
+    /// [`closing`](tracer_common::area::ChunkHeader::closing).
     pub(super) consumed: Option<u64>,
-    /// Bytes of records that it began with.
+    /// Bytes of records that the round began with.
     pub(super) bytes: u64,
-    /// All that is not newer is found, in ticks.
+    /// Time, in ticks, up to which the round has found everything.
     pub(super) now: u64,
-    /// Events were found missing, those included that are not read.
+    /// Set where events were found missing. It has the bounds of events that the round does not
+    /// read, since the stream would keep none of them.
     pub(super) cut: Option<Spared>,
 }
 
 /// Chunks to be read of one chain.
 #[derive(Debug)]
 pub(super) struct Run {
-    /// Time than which nothing older comes from it.
+    /// Time before which nothing comes from the chain any more.
     pub(super) time: MonotonicNs,
     pub(super) chain: u32,
     pub(super) chunks: VecDeque<ChunkSnapshot>,
@@ -66,7 +67,7 @@ pub(super) struct Run {
 pub(super) struct ChunkSnapshot {
     pub(super) present: Present,
     pub(super) head: Head,
-    /// Events refused there by then.
+    /// Number of events refused there by then.
     pub(super) refused: u64,
 }
 
@@ -96,12 +97,12 @@ impl Round {
         self.chains.is_empty()
     }
 
-    /// Returns a time than which nothing unread is older.
+    /// Returns a time that is not later than any event that is still unread.
     pub(super) fn until(&self) -> Option<MonotonicNs> {
         self.chains.peek().map(|Reverse(run)| run.time)
     }
 
-    /// Returns the chunks that were read: all with a lower `closing`.
+    /// Returns a bound of the chunks that were read: these are all with a lower `closing`.
     pub(super) fn consumed(&self) -> Option<u64> {
         let unread = self
             .chains
@@ -115,8 +116,9 @@ impl Round {
     }
 }
 
-/// Returns a chunk with something to read, or that may have it, if it was opened when the pool had
-/// changed less often than `changes`. `is_there` says whether it was ever written to.
+/// Returns a chunk as it is found, if it has something to read or may have it, and if it was opened
+/// when the pool had changed less often than `changes`. `is_there` says whether the chunk was ever
+/// written to.
 pub(super) fn present(
     generation: u32,
     changes: u64,
@@ -130,14 +132,14 @@ pub(super) fn present(
         chunk_state::OPEN | chunk_state::ENDED | chunk_state::CLOSED
     );
     let is_own = chunk_state::generation_of(word) == generation;
-    // What is not there is not looked into: that would make it, and a hostile process may claim
-    // gigabytes.
+    // A chunk that was never written to is not looked into: the look would make its memory, and a
+    // hostile process may claim gigabytes.
     if !(is_readable && is_own && is_there()) {
         return None;
     }
     let chunk = chunk_ref.chunk()?;
     let is_old_enough = chunk.opened() < changes;
-    // Refused events first: what the head has beyond them is no loss.
+    // The refused events are read before the head: events that come in between are no loss.
     let refused = chunk_ref.header.refused.load(Acquire);
     let found = Present {
         ordinal: chunk_ref.ordinal,
@@ -151,7 +153,7 @@ pub(super) fn present(
         closed_at: chunk.untrusted_closed_at(),
         first_time: chunk.untrusted_first_time(),
     };
-    // Had it been opened anew meanwhile, it would have another state.
+    // If the chunk was opened anew meanwhile, its state is another one.
     fence(Acquire);
     let is_same = turn(chunk_ref.header.state.load(Relaxed)) == turn(word);
     (is_old_enough && is_same).then_some(found)

@@ -18,7 +18,7 @@ impl Slice {
         Self::begin_with(windows, SLICE)
     }
 
-    /// As much as `time`, of another process's area.
+    /// Begins a slice of this `time`, for another process's area.
     pub(super) fn begin_with(windows: &AreaWindows<'_>, time: Duration) -> Self {
         let is_own = matches!(windows, AreaWindows::Own);
         Self {

@@ -51,19 +51,19 @@ pub struct StreamRequest {
     pub target: Option<i32>,
     /// Whether children that the target makes from now on are traced too.
     pub inherit: bool,
-    /// Whether all events of the stream come from this area, those of its controller aside. Then a
+    /// Whether all events of the stream come from this area, except those of its controller. Then a
     /// thread that emits alone need not wait for its loads before it reads the clock: nothing that
     /// it has seen was an event of the stream.
     pub is_only_source: bool,
     /// Bytes of events that the area keeps at least until they are read, whichever threads emit
     /// them: the size of the stream, as [`event_size`](tracer_engine::sizes::event_size) counts.
     pub bytes: usize,
-    /// Behaviour when that many are there.
+    /// Behaviour when there is no space for more.
     pub mode: RingMode,
     /// Most bytes of data recorded of one event.
     pub max_data: usize,
-    /// Within this time the controller collects again, or is taken for dead: the target then
-    /// refuses (and counts) events. `None` for a controller that may come when it likes.
+    /// Time within which the controller collects again. Otherwise it counts as dead, and the target
+    /// refuses (and counts) events. `None` for a controller that may collect at any time.
     pub lease: Option<Duration>,
 }
 
@@ -77,8 +77,8 @@ pub enum SlotError {
         /// Streams that one area can serve.
         limit: usize,
     },
-    /// `ENOMEM`: the kernel promises no more memory than it has (`vm.overcommit_memory=2`), and the
-    /// area's would be too much.
+    /// `ENOMEM`: the kernel promises no more memory than it has (`vm.overcommit_memory=2`), and has
+    /// too little left for the area.
     #[error(
         "the kernel has no memory left to promise (vm.overcommit_memory=2): raise vm.overcommit_ratio, or end what has reserved it"
     )]
@@ -119,8 +119,8 @@ impl Slot {
             .streams()
             .find(|(_, control)| move_state(control, stream_state::FREE, stream_state::CLAIMED))
             .ok_or_else(none_free)?;
-        // Who reads any of what follows together with the generation before sees that it has
-        // changed.
+        // A process that reads any of the words below, and the generation after that, sees that it
+        // is no longer that of the stream before.
         fence(Release);
         let generation = next_generation(parts);
         let max_data = u32::try_from(request.max_data).unwrap_or(MAX_DATA_BYTES);
@@ -203,8 +203,8 @@ impl Slot {
     }
 }
 
-/// Fills in a pool from which nothing was taken yet. Its queue of closed chunks begins with the
-/// first one, which was never used: a queue is never quite empty.
+/// Fills in a pool from which nothing was taken yet. Its queue of closed chunks begins with chunk
+/// 0, which was never used, since a queue is never quite empty.
 fn empty_pool(control: &StreamControl) {
     control.writers.store(0, Relaxed);
     control.fresh.store(1, Relaxed);
@@ -220,8 +220,8 @@ fn empty_pool(control: &StreamControl) {
     control.waiting.store(0, Relaxed);
 }
 
-/// Returns the generation of the stream, if it is one whose controller is no more. Where it cannot
-/// be seen whether the controller lives, it is believed to, as long as its lease.
+/// Returns the generation of the stream, if its controller has ended. Where this process cannot see
+/// whether the controller lives, the controller counts as alive until its lease ends.
 fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
     let generation = control.generation.load(Acquire);
     if generation == 0 || control.state.load(Acquire) != stream_state::LIVE {
@@ -233,7 +233,8 @@ fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
         namespace: control.controller_namespace.load(Relaxed),
     };
     let lease_until = control.lease_until.load(Relaxed);
-    // Another stream may have taken the slot meanwhile: then these are not all of one controller.
+    // Another stream may have taken the slot meanwhile: then the words above are not all of one
+    // controller.
     fence(Acquire);
     if control.generation.load(Relaxed) != generation {
         return None;
@@ -246,7 +247,7 @@ fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
     is_gone.then_some(generation)
 }
 
-/// Returns the pid of a process in its own pid namespace, which is what its library knows.
+/// Returns the pid of a process in its own pid namespace, which the library in that process knows.
 fn innermost_pid(pid: i32) -> i32 {
     let status = fs::read_to_string(format!("/proc/{pid}/status"));
     let innermost = status.ok().and_then(|status| {

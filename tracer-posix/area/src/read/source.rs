@@ -32,12 +32,12 @@ use tracer_engine::source::{
     Batch, BegunAnew, Control, Loss, LossCause, Source, Unread, WaitingWord,
 };
 
-/// How long a source that may retire has to bring nothing before it does.
+/// Time without an event after which a source that may retire does so.
 const IDLE_BEFORE_RETIRING: Duration = Duration::from_secs(1);
 
-/// Bytes of a stream that were read are given back to the machine where they are more than this at
-/// once, and than an eighth of the stream: its reader retains them in its own memory from then on,
-/// and does not come often.
+/// Least bytes that a round reads for their memory to go back to the machine; they also have to be
+/// more than an eighth of the stream. A reader that finds so much at once does not come often, and
+/// retains the events in its own memory from then on.
 const RELEASED_AT_LEAST: u64 = 1 << 20;
 
 /// Threads for which a stream has memory from the beginning.
@@ -52,17 +52,17 @@ pub struct AreaSource {
     /// Whether all threads that may emit are this process's.
     has_only_own_threads: bool,
     watermark: MonotonicNs,
-    /// Up to here it has brought everything. It may have said more, where others were not to wait
-    /// for it.
+    /// Time up to which it has brought everything. The watermark may be later, where the other
+    /// sources need not wait for this one.
     has: MonotonicNs,
     reading: Reading,
-    /// The look that was begun and has not ended yet.
+    /// The look that has begun and has not ended yet.
     look: Option<Look>,
-    /// The round that was begun and is not read yet.
+    /// The round that has begun and is not read yet.
     round: Option<Round>,
     /// Cost of the look and the round.
     effort: Effort,
-    /// The memory of what is read goes back to the machine in a round of more bytes than that.
+    /// Bytes of a round above which the memory of what was read goes back to the machine.
     release_above: u64,
     refused_no_chunk: u64,
     refused_nested: u64,
@@ -73,7 +73,7 @@ pub struct AreaSource {
     last_brought: Instant,
 }
 
-/// A handle that lets a source end, for code that knows whether its area is still used.
+/// A handle that allows a source to end, for code that knows whether its area is still used.
 #[derive(Clone, Debug, Default)]
 pub struct Retirement(Arc<RetirementState>);
 
@@ -117,7 +117,8 @@ impl AreaSource {
         Self::open_on_heap(area, request).map(|source| *source)
     }
 
-    /// As [`open`](Self::open): it is large, and a thread may have little stack.
+    /// Opens a stream as [`open`](Self::open) does, and returns the source on the heap: it is
+    /// large, and a thread may have little stack.
     #[inline(never)]
     pub(super) fn open_on_heap(
         area: Area,
@@ -208,7 +209,7 @@ impl AreaSource {
         let no_chunk = control.refused_no_chunk.load(Relaxed);
         let nesting = control.refused_nested.load(Relaxed);
         let since = self.watermark;
-        // The number of events in it is unknown: one at least.
+        // The number of events in such a window is unknown: it counts as one.
         let failures = self.area.windows().take_failures();
         let unfollowed = self.reading.chains.take_refused();
         let mut lose = |cause, count, is_marked| {
@@ -221,7 +222,7 @@ impl AreaSource {
         };
         lose(LossCause::NoThreadRing, failures, false);
         lose(LossCause::NoThreadRing, unfollowed, false);
-        // Where nothing is overwritten, the gate is shut then.
+        // Where nothing is overwritten, such a refusal has shut the gate.
         let is_gate_shut = self.reading.cause == LossCause::ThreadRingFull;
         let no_chunk = newly(no_chunk, &mut self.refused_no_chunk);
         lose(LossCause::NoThreadRing, no_chunk, is_gate_shut);
@@ -230,8 +231,8 @@ impl AreaSource {
     }
 }
 
-/// Returns by how much a count has grown since it was `known`. One that another process takes back
-/// has not.
+/// Returns by how much a count has grown since it was `known`. A count that another process has
+/// taken back has not grown.
 fn newly(now: u64, known: &mut u64) -> u64 {
     let grown = now.saturating_sub(*known);
     *known = now.max(*known);
@@ -250,7 +251,7 @@ fn least_chunks(request: &StreamRequest) -> usize {
     let shape = Shape::new(Shape::for_data(max_data));
     let chunks = shape.map_or(0, |shape| shape.for_size(request.bytes, max_data));
     let chunks = usize::try_from(chunks).unwrap_or(usize::MAX);
-    // Each may have one open, and one that it has left.
+    // Each thread may have one open chunk, and one that it has left.
     chunks.saturating_add(2 * USUAL_WRITERS)
 }
 
@@ -280,11 +281,11 @@ impl Source for AreaSource {
             None => {
                 let mut look = self.look.take().unwrap_or_else(|| {
                     self.effort.begin(steps(&self.reading, &pool.windows));
-                    // Every record whose clock was read before `now` is there after the barrier, or
-                    // is begun anew with a later time, or has its mark set: its thread set the mark
-                    // before it read the clock.
+                    // After the barrier, an emission that read the clock before `now` has left its
+                    // record, or begins anew with a later time, or has its mark set: its thread set
+                    // the mark before it read the clock.
                     let now = self.reading.clock.source().now();
-                    // Nor does any that is recorded later have that same time.
+                    // No event that is recorded later has this same time either.
                     self.reading.clock.source().let_tick_pass();
                     let has_restarted = area.is_own() && process::restart_emissions();
                     if !(has_restarted && self.has_only_own_threads) {
@@ -343,7 +344,7 @@ impl Source for AreaSource {
         let since = gate::shut_since(control).or(self.reading.bounds.shut_since());
         let Some(since) = since else { return };
         gate::open(control);
-        // Who has seen it shut has read the clock before this.
+        // A thread that has seen the gate shut has read the clock before this.
         thread::membarrier();
         let now = self.reading.clock.source().now();
         self.reading.bounds.open(since, now);
@@ -449,7 +450,7 @@ impl Source for AreaSource {
         if self.reading.types.whose == Whose::Own {
             return own_types::define(parts, name).ok();
         }
-        // The area has it before the target opens it: so the filter knows it.
+        // The area has the name before the target opens it, so that the filter knows the type.
         let known = names::find(parts, name).or_else(|| names::add(parts, name, EventTypeId(0)));
         names::first_id(parts, known?)
     }
@@ -463,11 +464,12 @@ impl Source for AreaSource {
 }
 
 impl AreaSource {
-    /// Returns up to when the other sources wait for this one, which has everything up to a moment.
+    /// Returns the watermark of this source, which has everything up to `has`. It is later where
+    /// the other sources need not wait for this one any longer.
     fn waited_for(&self, has: MonotonicNs) -> MonotonicNs {
         let steps = steps(&self.reading, &self.area.windows());
         if self.effort.is_too_much(steps) {
-            // What it still brings of before comes after that, and is counted.
+            // Older events that it still brings are late then, and are counted.
             let clock = &self.reading.clock;
             return has.max(clock.time_of(clock.source().now()));
         }

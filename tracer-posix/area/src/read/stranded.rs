@@ -6,26 +6,27 @@
 //! the stream lives. The thread's entry ([`Entered`](crate::layout::pool::Entered)) stays, and
 //! makes the stream's reader look.
 //!
-//! To distinguish what a dead thread has left from what a living one holds takes five steps:
+//! The reader distinguishes what a dead thread has left from what a living one holds in five steps:
 //!
-//! 1. Note each chunk that is not open and in no list, and each chain that is in no list and that
-//!    no chunk has which is open or may be gone on with. A note has what changes when the thing is
-//!    put into a list, or taken into use: a chunk's state and its link, or a chain's link.
-//! 2. Wait until each entry that is set now has been left since, or is that of a thread that is no
-//!    more. A thread that had something in hand at step 1 has put it somewhere by then.
+//! 1. Note each chunk that is not open and in no list. Note also each chain that is in no list and
+//!    belongs to no chunk that is open or may be continued. A note has what changes when the thing
+//!    is put into a list, or taken into use: a chunk's state and its link, or a chain's link.
+//! 2. Wait until each entry that is set now has been left since, or its thread has ended. A thread
+//!    that had something in hand at step 1 has put it somewhere by then.
 //! 3. Note once more, and retain the notes that are as at step 1.
 //! 4. Wait once more.
 //! 5. A chunk or chain that is still as it was noted is stranded: put it into a list.
 //!
 //! A chunk or chain that was put into a list and taken out again between the steps has another
-//! link. Once is not enough: a link is pointed elsewhere *before* the thing is in the list. A
-//! thread that was between the two at step 1 has put the thing into the list by step 3, with the
-//! link that was noted. There it is found, or another thread has taken it out, which is waited for
-//! at step 4.
+//! link. To note and wait once is not enough: a thread changes the link *before* the thing is in
+//! the list. A thread that was between the two at step 1 has put the thing into the list by step 3,
+//! with the link that was noted. Then step 3 finds the thing in the list, or another thread has
+//! taken it out, and step 4 waits for that thread.
 //!
-//! A chain may go from one chunk to the next without having been in a list, while chains in use are
-//! looked for at step 1 or 3: it is seen in neither. Its link is changed on the way as well
-//! ([`Pool`] closes no chunk otherwise), so that step 3 or 5 finds another one.
+//! A chain may go from one chunk to the next without having been in a list, while the reader looks
+//! for chains in use at step 1 or 3: it may see the chain in neither chunk. A thread changes the
+//! chain's link on the way too ([`Pool`] does so whenever it closes a chunk), so that step 3 or 5
+//! finds another link.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -43,13 +44,13 @@ use crate::layout::links::{Links, Stack, index_of};
 use crate::layout::pool::Pool;
 use crate::system::thread;
 
-/// Between two looks, in milliseconds, at first and where something was found. Twice as long each
-/// time that nothing was.
+/// Pause between two looks, in milliseconds, at first and after something was found. It doubles
+/// each time that nothing was found.
 const PAUSE_MS: u64 = 100;
 const LONGEST_PAUSE_MS: u64 = 10_000;
 
-/// Pause between two looks while threads find no chunk, or while a thread that may have something
-/// in hand is waited for.
+/// Pause between two looks while threads find no chunk, or while the reader waits for a thread that
+/// may have something in hand.
 const SHORTEST_PAUSE_MS: u64 = 1;
 
 /// Threads that are looked for at once, each with a system call.
@@ -58,14 +59,14 @@ const AT_ONCE: usize = 64;
 /// The search for what dead threads have left.
 #[derive(Debug)]
 pub(crate) struct Stranded {
-    /// When to look next, in milliseconds of the reader's own.
+    /// When to look next, in milliseconds by the reader's clock.
     due_ms: u64,
     pause_ms: u64,
     /// Events that were refused for want of a chunk, as of the last look.
     refused: u64,
-    /// Entries that were looked at, up to this one.
+    /// Index of the entry at which the next look begins.
     looked_at: usize,
-    /// Whether a dead thread was found, and not yet all that it may have left.
+    /// Whether a dead thread was found, and the search for what it may have left has yet to begin.
     is_any_dead: bool,
     notes: Option<Notes>,
 }
@@ -80,10 +81,10 @@ type ChainNote = (u32, u64);
 struct Notes {
     chunks: Vec<Note>,
     chains: Vec<ChainNote>,
-    /// The entries of those who may have one of them in hand: index, thread, and how often it was
-    /// left.
+    /// The entries of threads that may have one of these in hand: index, thread, and how often the
+    /// entry was left.
     entered: Vec<(usize, u64, u64)>,
-    /// Whether all of it was noted before.
+    /// Whether these are the notes of step 3.
     are_second: bool,
 }
 
@@ -125,14 +126,15 @@ impl Stranded {
                 self.notes = Notes::take(pool, slice);
                 self.is_any_dead = self.notes.is_none();
             }
-            // Where there was no time for it there may never be: that is not to take each call's
-            // time.
+            // Where there was no time to take notes there may never be: that must not take the time
+            // of each call.
             if self.notes.is_some() {
                 self.pause_ms = SHORTEST_PAUSE_MS;
             }
         }
         if let Some(mut notes) = self.notes.take() {
-            // Who has died meanwhile may have left what it took after it was noted.
+            // A thread that has died meanwhile may have left something that it took after the
+            // notes.
             self.is_any_dead |= notes.clear_entered(pool, namespace);
             if !notes.entered.is_empty() {
                 self.notes = Some(notes);
@@ -152,7 +154,7 @@ impl Stranded {
         self.due_ms = self.due_ms.min(now_ms + pause_ms);
     }
 
-    /// Takes the entries of threads away that are no more. Returns whether there was one.
+    /// Takes away the entries of threads that have ended. Returns whether there was one.
     fn clear_entries(&mut self, pool: &Pool<'_, AreaWindows<'_>>, namespace: u32) -> bool {
         let mut is_any = false;
         let mut left = AT_ONCE;
@@ -174,7 +176,7 @@ impl Stranded {
     }
 }
 
-/// Takes an entry away, if its thread is no more.
+/// Takes an entry away, if its thread has ended. Returns whether it has.
 fn clear(entry: &EnteringEntry, namespace: u32) -> bool {
     let word = entry.thread.load(Acquire);
     let (of, tid) = entered(word);
@@ -184,7 +186,7 @@ fn clear(entry: &EnteringEntry, namespace: u32) -> bool {
 }
 
 impl Notes {
-    /// `None` where there is no time for it, or a list changes meanwhile.
+    /// Takes notes; `None` where there is no time for that, or a list changes meanwhile.
     fn take(pool: &Pool<'_, AreaWindows<'_>>, slice: &Slice) -> Option<Self> {
         let mut chains = chains_of(pool);
         let mut chunks = Vec::new();
@@ -226,7 +228,8 @@ impl Notes {
         })
     }
 
-    /// Takes notes again and retains those that are as they were here; `None` as above.
+    /// Takes notes again and retains those that are as they were here; `None` as in
+    /// [`take`](Self::take).
     fn again(&self, pool: &Pool<'_, AreaWindows<'_>>, slice: &Slice) -> Option<Self> {
         let mut again = Self::take(pool, slice)?;
         let (chunks, chains) = (as_set(&self.chunks), as_set(&self.chains));
@@ -236,7 +239,8 @@ impl Notes {
         Some(again)
     }
 
-    /// Forgets those who have left since. Returns whether there was one that is no more.
+    /// Forgets the entries that were left since. Returns whether a thread among them has ended
+    /// without leaving.
     fn clear_entered(&mut self, pool: &Pool<'_, AreaWindows<'_>>, namespace: u32) -> bool {
         let mut is_any_dead = false;
         self.entered.retain(|(index, thread, times)| {
@@ -252,7 +256,7 @@ impl Notes {
         is_any_dead
     }
 
-    /// Tells whether there was time for all.
+    /// Puts what is still as it was noted into lists. Returns whether there was time for all.
     fn put_into_lists(self, pool: &Pool<'_, AreaWindows<'_>>, slice: &Slice) -> bool {
         for known in self.chunks {
             if slice.is_spent() {
@@ -267,7 +271,7 @@ impl Notes {
         if self.chains.is_empty() {
             return true;
         }
-        // Some are in use by now. One that moves meanwhile has another link afterwards.
+        // Some chains are in use by now. One that moves meanwhile has another link afterwards.
         let mut in_use = HashSet::new();
         for of_window in pool.chunks_by_window(0) {
             let chunks = of_window.into_iter().flatten();
@@ -290,9 +294,9 @@ fn as_set<N: Copy + Eq + Hash>(notes: &[N]) -> HashSet<N> {
     notes.iter().copied().collect()
 }
 
-/// Returns the chunks that are in the queue of closed ones, by the links that were noted of them:
-/// others may take them out faster than the queue can be gone through. `None` where there is no
-/// such queue.
+/// Returns the chunks that are in the queue of closed ones, by the links that were noted: threads
+/// may take them out faster than the reader can go through the queue itself. `None` where there is
+/// no such queue.
 fn closed(pool: &Pool<'_, AreaWindows<'_>>, chunks: &[Note]) -> Option<HashSet<u32>> {
     let links = chunks.iter().map(|(ordinal, _, link)| (*ordinal, *link));
     let mut links: HashMap<u32, u64> = links.collect();
@@ -336,7 +340,7 @@ fn linked(
     Some(indices)
 }
 
-/// Notes a chunk that is stranded if it is in no list and no thread has it in hand.
+/// Returns the note of a chunk that is stranded if it is in no list and no thread has it in hand.
 fn note(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>) -> Option<Note> {
     let link = chunk_ref.header.next.load(Acquire);
     let state = chunk_ref.header.state.load(Acquire);
@@ -366,7 +370,7 @@ fn chains_of(pool: &Pool<'_, AreaWindows<'_>>) -> Vec<ChainNote> {
         .collect()
 }
 
-/// Puts a stranded chunk where one of its state belongs.
+/// Puts a stranded chunk into the list where a chunk of its state belongs.
 fn put_into_list(pool: &Pool<'_, AreaWindows<'_>>, chunk_ref: &ChunkRef<'_>, state: u64) {
     let is_own = chunk_state::generation_of(state) == pool.generation;
     match chunk_state::state_of(state) {
@@ -404,8 +408,9 @@ mod tests {
     use crate::layout::pool::{Entered, Windows};
     use crate::read::slot::{RingMode, Slot, StreamRequest};
 
-    /// The inode of no pid namespace that is there, and of this one.
+    /// Inode of a pid namespace that does not exist.
     const ELSEWHERE: u32 = 1;
+    /// Inode that the tests pass for this process's pid namespace.
     const HERE: u32 = 7;
     /// More than a tid can be.
     const NOBODY: i32 = i32::MAX - 1;
@@ -475,8 +480,8 @@ mod tests {
         pool.open(living(), true, 8, None, |_| {}).unwrap()
     }
 
-    /// Looks often enough to find all, also where a look has time for little, as on a processor in
-    /// software.
+    /// Looks often enough to find all, even where a look has time for little, as on an emulated
+    /// processor.
     fn look(stranded: &mut Stranded, scene: &Scene) {
         for now_ms in (0..100).map(|nth| nth * 1_000_000) {
             stranded.due_ms = 0;
@@ -496,7 +501,7 @@ mod tests {
     fn what_a_dead_thread_held_is_given_back() {
         let scene = Scene::new();
         let pool = scene.pool();
-        // Some closed ones, and one that has ended.
+        // Makes some closed chunks, and one whose thread has ended.
         let mut last = open(&pool);
         for _ in 0..3 {
             last = pool.open(living(), true, 8, Some(&last), |_| {}).unwrap();
@@ -537,8 +542,8 @@ mod tests {
         let mut stranded = Stranded::new();
         look(&mut stranded, &scene);
         assert_eq!(in_lists(&pool)[1], [] as [u32; 0], "it may go on there");
-        // It takes the chain into use, and puts the chunk back, which another thread takes out and
-        // holds.
+        // The living thread takes the chain into use, and puts the chunk back. Another thread takes
+        // the chunk out and holds it.
         open(&pool).header.chain.store(chain, Relaxed);
         pool.ended().push(held);
         entered.leave();

@@ -9,13 +9,13 @@ use crate::layout::names;
 use tracer_engine::EventSet;
 use tracer_engine::source::Batch;
 
-/// Says how many names of event types an area may bring into a stream.
+/// Limit on the names of event types that an area may bring into a stream.
 pub trait NameShare: Send + std::fmt::Debug {
-    /// Takes one of them; `false` where the area may have no more.
+    /// Takes one name from the share; `false` where the area may bring no more.
     fn take(&self) -> bool;
     /// Notes that a type of the area is shown without its name.
     fn note_unnamed(&self);
-    /// Counts so many more names that were given to no type, since the area had no space for them.
+    /// Counts `count` more names that no type got, since the area had no space for them.
     fn note_refused(&self, count: u64);
 }
 
@@ -25,7 +25,7 @@ pub(super) enum Whose {
     /// The identifiers of the process that emits first.
     #[default]
     Anybodys,
-    /// The identifiers of this process, whose area it is, and which is traced.
+    /// The identifiers of this process, which is traced and whose area this is.
     Own,
     /// The identifiers of another process, which is traced.
     Targets(i32),
@@ -36,29 +36,29 @@ pub(super) enum Whose {
 pub(super) struct UntrustedType {
     /// The number in the area.
     pub(super) number: u32,
-    /// The identifier that the process has that emitted it.
+    /// The identifier that the type has in the process that emitted the event.
     pub(super) id: EventTypeId,
-    /// The process that emitted it.
+    /// The process that emitted the event.
     pub(super) pid: i32,
 }
 
-/// No user type has this identifier.
+/// Identifier that no user type has.
 const NO_PREFERENCE: EventTypeId = EventTypeId(0);
 
 /// The stream's identifiers for the area's user event types.
 #[derive(Debug, Default)]
 pub(super) struct TypeIds {
-    /// `None`: as many as there are.
+    /// Limit on the names that the area may bring; `None` where there is no limit.
     pub(super) share: Option<Box<dyn NameShare>>,
     pub(super) whose: Whose,
-    /// Identifiers by the area's number; 0 for one not asked for yet.
+    /// Identifiers by the area's numbers; 0 for a type that was not asked for yet.
     ids: Vec<u32>,
-    /// How many of this process's types the stream was told of, and how many of the area's.
+    /// Number of this process's types that the stream was told of, and number of the area's.
     told: (usize, usize),
-    /// How many names the area had no space for, as far as that was said.
+    /// Number of names that the area had no space for, as far as the share was told.
     refused: u64,
     pub(super) filter: Option<EventSet>,
-    /// Whether the area's copy of the filter lags behind.
+    /// Whether the area's copy of the filter has to be written anew.
     pub(super) is_changed: bool,
 }
 
@@ -91,15 +91,15 @@ impl TypeIds {
             Whose::Targets(pid) if pid != untrusted.pid => None,
             Whose::Targets(_) | Whose::Anybodys => Some(untrusted.id),
         };
-        // A type that its process records by its number alone prefers none.
+        // A type that its process records by its number alone prefers no identifier.
         let preferred = preferred.filter(|id| *id != EventTypeId::UNNAMED_USEREVENT);
         let id = self.define(&name, preferred, batch);
         self.learn(number, id);
         Some(id)
     }
 
-    /// Returns the stream's identifier for a name that this area has brought; the type without a
-    /// name where it may bring no more.
+    /// Returns the stream's identifier for a name that this area brings; that of the type without a
+    /// name where the area may bring no more.
     fn define(
         &self,
         name: &[u8],
@@ -120,9 +120,9 @@ impl TypeIds {
         id
     }
 
-    /// Reports the area's types to the stream that it was not told of yet, and learns their
-    /// identifiers there: those of the process whose identifiers the stream has, where that is
-    /// known, and else all.
+    /// Reports the types that the stream was not told of yet, and learns their identifiers there:
+    /// first this process's own types, where the stream has this process's identifiers, and then
+    /// all of the area's.
     pub(super) fn report(
         &mut self,
         parts: Parts<'_>,
@@ -134,13 +134,14 @@ impl TypeIds {
             self.told.0 += 1;
             self.tell(parts, (id, number), report);
         }
-        // A name that another process has opened comes with its first event, or when it is asked
-        // for; of such names here only those that the stream knows already.
+        // Where the stream has this process's identifiers, a name that another process has opened
+        // comes with its first event, or when it is asked for. Here the stream takes such a name
+        // only where it knows the name already.
         let mut are_all_there = true;
         for number in names::numbers_from(parts, of_all) {
             let first = names::first_id(parts, number).filter(|_| !is_own);
             let id = first.unwrap_or(NO_PREFERENCE);
-            // One that is still being written comes the next time.
+            // A name that is still being written comes the next time.
             are_all_there &= self.tell(parts, (id, number), report);
             self.told.1 += usize::from(are_all_there);
         }
@@ -162,7 +163,7 @@ impl TypeIds {
         true
     }
 
-    /// Says how many names the area had no space for since this was last called.
+    /// Tells the share how many names the area had no space for since this was last called.
     pub(super) fn note_refused(&mut self, untrusted: u64) {
         if let Some(share) = &self.share {
             share.note_refused(untrusted.saturating_sub(self.refused));
@@ -170,7 +171,8 @@ impl TypeIds {
         self.refused = self.refused.max(untrusted);
     }
 
-    /// Notes that the stream will know a type that it did not know when it was told of it.
+    /// Has all types reported again: the stream will know one that it did not know when it was told
+    /// of it.
     pub(super) fn tell_again(&mut self) {
         self.told = (0, 0);
     }
@@ -195,8 +197,8 @@ impl TypeIds {
     }
 
     /// Returns the words of the area's copy of the filter. A type whose identifier in the stream is
-    /// not known yet passes, unless no type that the stream does not know yet is wanted: the engine
-    /// filters again.
+    /// not known yet passes, unless the filter holds all types that the stream does not know yet.
+    /// The engine filters again.
     pub(super) fn filter_words(&self, filter: &EventSet) -> impl Iterator<Item = u64> {
         let known = |number| self.known(number);
         let all_known: EventSet = self.ids.iter().map(|id| EventTypeId(*id)).collect();
@@ -217,7 +219,7 @@ pub(super) fn no_filter() -> impl Iterator<Item = u64> {
     (0..FILTER_WORDS).map(first_bits)
 }
 
-/// The number that is no type's is in every filter.
+/// Returns the bits that a word of every filter has: the number that is no type's.
 fn first_bits(word: usize) -> u64 {
     u64::from(word == 0) << type_number::NONE
 }

@@ -11,9 +11,9 @@ use tracer_engine::sort;
 use tracer_engine::source::{Batch, LossCause};
 
 impl Reading {
-    /// Counts all that was not read as lost: what is there still as not read, what is not there any
-    /// more, or was refused, for the cause for which that is. Returns whether it could be done by
-    /// `end`.
+    /// Counts all events that were not read as lost. Those that are still there count as not read;
+    /// those that are gone or were refused count under the stream's own cause. Returns whether that
+    /// was done by `end`.
     pub(super) fn count_unread(
         &mut self,
         pool: &Pool<'_, AreaWindows<'_>>,

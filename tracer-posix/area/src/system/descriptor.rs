@@ -1,8 +1,9 @@
 //! Descriptors of this library in a program that may close them.
 //!
-//! A program that closes whatever is open, as daemons do, does not ask whose it is, and opens
-//! something else as the same descriptor. The library must never write to, read or close what the
-//! program opens: so it knows its descriptors by what is behind them, and not by their value alone.
+//! A program that closes all open descriptors, as daemons do, closes those of the library too, and
+//! then opens something else as the same descriptor. The library must never write to, read or close
+//! what the program opens. So it knows its descriptors by what is behind them, and not by their
+//! value alone.
 
 use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -15,8 +16,8 @@ pub struct Guarded<T: AsFd> {
     identity: Identity,
 }
 
-/// Identity of the object behind a descriptor: a file, a socket, shared memory. While it is open no
-/// other object has the same.
+/// Identity of the object behind a descriptor: a file, a socket, shared memory. While the object is
+/// open no other object has the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     device: u64,
@@ -24,7 +25,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns the identity of the object behind a descriptor, if it is one.
+    /// Returns the identity of the object behind a descriptor. It is an error where `raw` is none.
     pub fn read(raw: RawFd) -> io::Result<Self> {
         let mut stat = MaybeUninit::<libc::stat>::zeroed();
         // SAFETY: `stat` may be written to; what is no descriptor is an error, not a fault.
@@ -41,7 +42,7 @@ impl Identity {
 }
 
 impl<T: AsFd> Guarded<T> {
-    /// Guards what was just opened.
+    /// Guards an object that was just opened.
     pub fn new(open: T) -> io::Result<Self> {
         let identity = Identity::read(open.as_fd().as_raw_fd())?;
         Ok(Self {
@@ -60,7 +61,7 @@ impl<T: AsFd> Guarded<T> {
         self.open.as_fd().as_raw_fd()
     }
 
-    /// Returns it, if it is still open: `EBADF` when the program has closed it.
+    /// Returns the object, if it is still open: `EBADF` when the program has closed it.
     pub fn get(&self) -> io::Result<&T> {
         if self.is_open() {
             Ok(&self.open)

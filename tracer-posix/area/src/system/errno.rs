@@ -1,4 +1,5 @@
-//! Keeping the calling thread as it was through what this library does behind the program's back.
+//! Keeping the calling thread's state as it was, through what this library does unseen by the
+//! program.
 
 /// Guard of `errno` and of cancellation. While it lives the library may change `errno`, and the
 /// thread is not cancelled: the C library ends a cancelled thread in the middle of a call such as
@@ -15,8 +16,8 @@ unsafe extern "C" {
 /// `PTHREAD_CANCEL_DISABLE` of Linux's C libraries.
 const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 
-/// Returns the thread's `errno`. For what a handler may leave at any moment, and where no call can
-/// be cancelled: there nothing is there to be dropped.
+/// Returns the thread's `errno`. For code that a handler may leave at any moment, so that it must
+/// have nothing to drop, and that makes no call that can be cancelled.
 pub(crate) fn get() -> libc::c_int {
     // SAFETY: `errno` is the thread's own.
     unsafe { errno().read() }
@@ -58,8 +59,8 @@ impl Drop for ErrnoGuard {
     }
 }
 
-/// Guard of `errno` alone. While it lives the library may change `errno`: for code that makes no
-/// call at which a thread can be cancelled.
+/// Guard of `errno` alone, for code that makes no call at which a thread can be cancelled. While it
+/// lives the library may change `errno`.
 pub struct ErrnoOnlyGuard(libc::c_int);
 
 impl ErrnoOnlyGuard {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// Tells whether a process with this pid exists in this pid namespace, of whatever user.
+/// Tells whether a process with this pid exists in this pid namespace, whichever user's it is.
 pub(crate) fn process_exists(pid: i32) -> bool {
     // SAFETY: signal 0 is never delivered: the call only looks.
     let result = unsafe { libc::kill(pid, 0) };

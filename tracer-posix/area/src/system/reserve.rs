@@ -1,26 +1,25 @@
-//! Memory for when the program has none left: the allocator of the C library and of the program
-//! that records.
+//! Memory for when the program has none left: the allocator of `libposixtrace` and of the recorder.
 //!
 //! Rust's collections end the program where an allocation fails, and a library must not: a program
-//! that is out of memory has to be able to stop tracing all the same. So what is allocated comes
-//! from the C library as always, and where that has nothing, from a *reserve*: memory that was
-//! mapped when a stream was made, as a [`Share`] for each, which making it may fail for want of. It
-//! is untouched until it is needed, so that it costs addresses (and commitment, where the kernel
-//! counts that), but no pages; not even under `mlockall(MCL_FUTURE)`.
+//! that is out of memory has to be able to stop tracing all the same. So memory comes from the C
+//! library as always, and where that has none, from a *reserve*. The reserve was mapped when
+//! streams were made, as a [`Share`] for each; where there is no memory for a share, no stream is
+//! made. A share is untouched until it is needed, so that it costs addresses (and commitment, where
+//! the kernel counts that), but no pages; not even under `mlockall(MCL_FUTURE)`.
 //!
-//! A share is as large as the argument beside it says that the calls on its stream may need at
-//! most. Calls on a stream are made one at a time, so that the shares together suffice for all.
-//! Where a share is too small for what has been added since (threads above all), a call
+//! The caller says how large a share has to be: as large as the most that the calls on its stream
+//! may need. Calls on a stream are made one at a time, so that the shares together suffice for all
+//! streams. Where a share is too small for what has been added since (threads above all), a call
 //! [enlarges](Share::enlarge_to) it before it begins, and learns where that fails.
 //!
-//! Blocks follow each other in a share, each with a header; to find a free one all are walked
-//! through. That is slow, and short: a program that has memory does not come here. Small blocks are
-//! taken from the front and large ones from the end, so that small ones that stay do not lie
-//! between.
+//! Blocks follow each other in a share, each with a header. To find a free block, the allocator
+//! walks through all of them. That is slow, but the code is short, and a program that has memory
+//! does not come here. Small blocks are taken from the front and large ones from the end, so that
+//! small blocks that stay do not lie between large ones.
 //!
-//! A lock protects it, with the kernel's priority inheritance. A forked child begins without a
-//! reserve: what it has of its parent's may be in whatever state, and is neither taken nor given
-//! back.
+//! A lock protects the reserve, with the kernel's priority inheritance. A forked child begins
+//! without a reserve: its copy of its parent's may be in any state, so the child neither takes
+//! blocks of it nor gives any back.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
@@ -33,23 +32,23 @@ use super::pids::own_pid;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
-/// Blocks of the reserve that are in use: while there are none, who frees something looks no
-/// further.
+/// Number of blocks of the reserve that are in use. While it is 0, a thread that frees memory does
+/// not look into the reserve.
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
 /// The mapping that was made last.
 static NEWEST: AtomicPtr<Segment> = AtomicPtr::new(ptr::null_mut());
 
-/// The process whose the list, the lock and the count are.
+/// The process to which the list, the lock and the count belong.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
-/// The thread that has the lock; 0 for none. As the kernel has it (`FUTEX_LOCK_PI`).
+/// The thread that has the lock, or 0, as the kernel wants it (`FUTEX_LOCK_PI`).
 static LOCK: AtomicI32 = AtomicI32::new(0);
 
-/// Blocks begin and end at multiples of it, and so large is a header.
+/// Bytes of a header. Blocks begin and end at multiples of it.
 const UNIT: usize = 16;
 
-/// From here on a block is large.
+/// Bytes from which on a block is large.
 const LARGE: usize = 32 << 10;
 
 /// Bytes that are mapped at least where the reserve does not suffice.
@@ -60,23 +59,23 @@ const LEAST_SEGMENT: usize = 1 << 20;
 struct Segment {
     older: AtomicPtr<Segment>,
     bytes: usize,
-    /// The process that has mapped it. In a forked child it is left as it is.
+    /// The process that has mapped it. A forked child leaves it as it is.
     owner: i32,
     /// Blocks in use.
     in_use: usize,
-    /// Whether it is part of a share. One that is not goes when nothing is in use there.
+    /// Whether it is part of a share. A segment that is not goes when nothing is in use there.
     is_shared: bool,
 }
 
-/// Before each block.
+/// Header in front of each block.
 #[repr(C, align(16))]
 struct Header {
-    /// From this header to the next.
+    /// Bytes from this header to the next.
     bytes: usize,
     is_used: bool,
 }
 
-/// A stream's part of the reserve, until dropped.
+/// A stream's part of the reserve, until it is dropped.
 #[derive(Debug)]
 pub struct Share {
     segments: [Option<NonNull<Segment>>; Self::MOST],
@@ -89,19 +88,20 @@ unsafe impl Send for Share {}
 // SAFETY: as above.
 unsafe impl Sync for Share {}
 
-/// There is no memory for a share.
+/// Error: there is no memory for a share.
 #[derive(Debug)]
 pub struct NoMemory;
 
 impl Share {
-    /// Each is twice as large as the ones before: no more are ever needed.
+    /// Most segments of a share. Each is at least as large as those before together, so no more are
+    /// ever needed.
     const MOST: usize = 32;
 
     /// Maps a share of so many bytes.
     ///
     /// # Errors
     ///
-    /// The kernel has none.
+    /// The kernel has no memory for it.
     pub fn take(bytes: usize) -> Result<Self, NoMemory> {
         let mut share = Self {
             segments: [None; Self::MOST],
@@ -149,8 +149,8 @@ impl Drop for Share {
     }
 }
 
-// SAFETY: what `System` gives is a block of the layout; so is what the reserve gives, which is
-// recognised by its address.
+// SAFETY: what `System` gives is a block of the layout, and so is what the reserve gives. A block
+// of the reserve is recognised by its address.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -240,7 +240,7 @@ fn from_reserve(layout: Layout) -> *mut u8 {
             return block.as_ptr();
         }
     }
-    // More than was foreseen: another process may have written what it takes.
+    // More is needed than was foreseen: what another process has written may ask for any amount.
     let bytes = layout.size().saturating_add(layout.align());
     let more = map(bytes.saturating_add(4 * UNIT).max(LEAST_SEGMENT), false);
     let block = more.and_then(|mut segment| {
@@ -287,7 +287,7 @@ impl Segment {
         (start + size_of::<Self>(), start + self.bytes)
     }
 
-    /// Returns a block that was free: of the small ones the first, of the large ones the last.
+    /// Returns a free block: the first one that fits for a small block, the last for a large one.
     fn take(&mut self, layout: Layout) -> Option<NonNull<u8>> {
         if self.owner != OWNER.load(Relaxed) {
             return None;
@@ -307,7 +307,7 @@ impl Segment {
             // SAFETY: headers follow each other from the segment's start to its end.
             let header = unsafe { &mut *header_at(at) };
             if !header.is_used {
-                // What follows and is free too is part of it.
+                // The free blocks that follow become part of it.
                 while at + header.bytes < end {
                     // SAFETY: as above.
                     let next = unsafe { &*header_at(at + header.bytes) };
@@ -319,7 +319,8 @@ impl Segment {
                 let block_end = at + header.bytes;
                 let first = (at + UNIT).next_multiple_of(align);
                 let last = block_end.checked_sub(size).map(|last| last / align * align);
-                // What lies before it has space for a header of its own: all are units.
+                // The space left before the block is enough for a header of its own: everything is
+                // a multiple of `UNIT`.
                 if let Some(last) = last.filter(|last| *last >= first) {
                     found = Some((at, block_end, if is_large { last } else { first }));
                     if !is_large {
@@ -361,7 +362,7 @@ impl Segment {
     }
 }
 
-/// Returns the mappings, newest first. Under the lock.
+/// Returns the mappings, newest first. The caller has the lock.
 fn segments() -> impl Iterator<Item = NonNull<Segment>> {
     let newest = NonNull::new(NEWEST.load(Acquire));
     std::iter::successors(newest, |segment| {
@@ -378,16 +379,16 @@ fn segment_of(block: *mut u8) -> Option<NonNull<Segment>> {
     })
 }
 
-/// Maps a segment and puts it into the list. Under the lock.
+/// Maps a segment and puts it into the list. The caller has the lock.
 fn map(bytes: usize, is_shared: bool) -> Option<NonNull<Segment>> {
     const PAGE: usize = 4096;
     let bytes = bytes
         .checked_add(size_of::<Segment>())?
         .checked_next_multiple_of(PAGE)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // Where a process locks all that it maps, memory without permissions is not filled, and neither
-    // is memory that is unlocked before it gets them.
-    // SAFETY: asks for a new mapping at an address of the kernel's choice.
+    // Where a process locks all that it maps, the kernel does not fill memory without permissions,
+    // nor memory that is unlocked before it gets permissions. SAFETY: asks for a new mapping at an
+    // address of the kernel's choice.
     let mapped = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_NONE, flags, -1, 0) };
     if mapped == libc::MAP_FAILED {
         return None;
@@ -424,7 +425,7 @@ fn map(bytes: usize, is_shared: bool) -> Option<NonNull<Segment>> {
     Some(segment)
 }
 
-/// Takes a segment with no block in use out of the list, and gives it back. Under the lock.
+/// Takes a segment with no block in use out of the list, and unmaps it. The caller has the lock.
 fn unmap(segment: NonNull<Segment>) {
     // SAFETY: in the list, and so mapped.
     let (older, bytes) = unsafe {
@@ -452,9 +453,9 @@ struct Locked {
 impl Locked {
     fn lock() -> Self {
         begin_in_this_process();
-        // By the kernel itself: in a static program the C library's function may not be there,
-        // since Rust's names it as one that may be missing.
-        // SAFETY: takes nothing and cannot fail.
+        // The kernel itself is asked: in a static program the C library's function may be missing,
+        // since Rust's standard library names it as one that may be. SAFETY: takes nothing and
+        // cannot fail.
         let tid = unsafe { libc::syscall(libc::SYS_gettid) };
         let tid = i32::try_from(tid).unwrap_or(1);
         while LOCK.compare_exchange(0, tid, Acquire, Relaxed).is_err() {
@@ -485,7 +486,7 @@ fn begin_in_this_process() {
     if owner == own {
         return;
     }
-    // The first thread does it; a child of `fork()` has one thread.
+    // The first thread that comes does it; a child of `fork()` has one thread.
     let begun = OWNER.compare_exchange(owner, own, AcqRel, Acquire);
     if begun.is_ok_and(|before| before != 0) {
         LOCK.store(0, Release);
@@ -513,7 +514,7 @@ mod tests {
         Layout::from_size_align(bytes, align).unwrap()
     }
 
-    /// Returns a segment of its own, which no other test takes from.
+    /// Returns a new segment, from which no other test takes.
     fn segment(bytes: usize) -> NonNull<Segment> {
         let _locked = Locked::lock();
         let mut segment = map(bytes, true).unwrap();
@@ -531,7 +532,7 @@ mod tests {
     #[test]
     fn blocks_lie_apart_are_aligned_and_can_be_had_again() {
         let segment = segment(1 << 20);
-        // Or it would go with the last block.
+        // A block that stays: without it the segment would go with the last of the others.
         let held = take(segment, layout(1, 1)).unwrap();
         let sizes = [1, 16, 17, 100, 4096, 40_000, 100_000];
         let aligns = [1, 16, 64, 4096];
@@ -553,7 +554,7 @@ mod tests {
                 assert!(give_back(ptr::with_exposed_provenance_mut(start)));
             }
         }
-        // Nothing is left of them.
+        // The space of all of them is free again.
         let nearly_all = layout((1 << 20) - 4096, 16);
         let all = take(segment, nearly_all).unwrap();
         assert_eq!(take(segment, layout(8192, 16)), None);

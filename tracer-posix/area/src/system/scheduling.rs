@@ -19,7 +19,7 @@ impl Scheduling {
     /// Bits of a policy that are not the policy.
     const RESET_ON_FORK: c_int = 0x4000_0000;
 
-    /// Tells whether the calling thread is a real-time one, of whatever kind.
+    /// Tells whether the calling thread is a real-time one of any kind.
     pub(crate) fn is_caller_real_time() -> bool {
         matches!(
             Self::policy_of_caller(),
@@ -27,11 +27,11 @@ impl Scheduling {
         )
     }
 
-    /// Returns the calling thread's, if it is a real-time one with a priority; else
+    /// Returns the calling thread's scheduling, if it is a real-time one with a priority; else
     /// [`OTHER`](Self::OTHER).
     ///
-    /// The kernel is asked by itself: the functions of musl only fail, since these are a thread's
-    /// and not its process's.
+    /// This makes the system calls itself. They are about a thread, and musl's functions of the
+    /// same names only fail, since POSIX defines these for processes.
     pub(crate) fn of_caller() -> Self {
         let policy = Self::policy_of_caller();
         if policy != libc::SCHED_FIFO && policy != libc::SCHED_RR {
@@ -49,8 +49,8 @@ impl Scheduling {
         c_int::try_from(policy).unwrap_or(0) & !Self::RESET_ON_FORK
     }
 
-    /// Gives it to a thread of this process; 0 for the caller. Where that is not permitted, the
-    /// thread stays as it is.
+    /// Schedules a thread of this process like this; 0 stands for the caller. Where that is not
+    /// permitted, the thread stays as it is.
     pub(crate) fn give_to(self, tid: i32) {
         let Self { policy, priority } = self;
         // SAFETY: as above.
@@ -64,7 +64,7 @@ impl Scheduling {
         };
     }
 
-    /// Returns it as a word.
+    /// Returns the scheduling as a word.
     pub(crate) fn to_word(self) -> u64 {
         let half = |value: c_int| u64::from(value.unsigned_abs());
         half(self.policy) << 32 | half(self.priority)

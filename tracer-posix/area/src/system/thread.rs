@@ -1,8 +1,8 @@
-//! Threads: starting those of the library's own, holding a thread's signals back for a moment, and
+//! Threads: starting the library's own threads, holding a thread's signals back for a moment, and
 //! memory barriers of other threads.
 //!
-//! Threads of Rust's standard library take memory that does not come from the program's allocator,
-//! and end the program where there is none.
+//! Rust's standard library is not used to start threads: it takes memory that does not come from
+//! the program's allocator, and ends the program where there is none.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
@@ -10,7 +10,8 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Duration;
 
-/// Signals that the processor raises at an instruction: held back, they would end the process.
+/// Signals that the processor raises at an instruction. A thread that held these back would end the
+/// process where one is raised.
 const RAISED_BY_INSTRUCTIONS: [c_int; 5] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -48,7 +49,8 @@ fn start(stack_bytes: usize, task: *mut c_void) -> libc::c_int {
     }
     // SAFETY: made above.
     unsafe { libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED) };
-    // SAFETY: made above. Where so much is too little, it has the usual size.
+    // SAFETY: made above. Where so much is too little for the C library, the thread has the usual
+    // size.
     unsafe { libc::pthread_attr_setstacksize(attributes, stack_bytes) };
     let mut thread = MaybeUninit::uninit();
     // SAFETY: valid attributes; `begin` takes the task.
@@ -68,7 +70,8 @@ extern "C" fn begin(task: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// The thread's signal mask from before its signals were held back. Copied, never dropped.
+/// The thread's signal mask from before its signals were held back. The value is copied, and has
+/// nothing to drop.
 #[derive(Clone, Copy)]
 pub struct HeldBack {
     mask: libc::sigset_t,
@@ -91,7 +94,7 @@ impl HeldBack {
         Self { mask }
     }
 
-    /// Lets them through again.
+    /// Lets the signals through again.
     pub fn let_through(self) {
         let nowhere = std::ptr::null_mut();
         // SAFETY: the set is valid, and the old one is not asked for.

@@ -1,9 +1,9 @@
 //! Waiting for emissions under way, so that a call comes after all that was emitted before it.
 //!
-//! A thread amid an emission may have read the clock, and has not recorded the event yet: nothing
-//! newer can be put in order before it has. It may also have lost its CPU there. So a call does not
-//! wait for such a thread where the thread begins anew, with a later time ([`BegunAnew`]), and a
-//! real-time thread does not wait for it for long ([`CallTerms::is_urgent`]).
+//! A thread amid an emission may have read the clock, and not have recorded the event yet. Until it
+//! has, no newer event can be put in order. The thread may also have lost its CPU there. So a call
+//! does not wait for such a thread where the thread begins anew, with a later time ([`BegunAnew`]),
+//! and a call of a real-time thread does not wait for long ([`CallTerms::is_urgent`]).
 
 use std::time::Duration;
 
@@ -30,16 +30,16 @@ pub struct SettledStream {
     pub until: MonotonicNs,
     /// Time of the call.
     pub called: MonotonicNs,
-    /// Whether all is there that was emitted before the call.
+    /// Whether the stream has all that was emitted before the call.
     pub has_all: bool,
 }
 
-/// Longer than any source is behind the clock: they have their own bounds for threads that are
-/// stopped in the middle of an emission.
+/// Longest wait of a call for emissions under way. No source is behind the clock for so long:
+/// sources have bounds of their own for threads that are stopped in the middle of an emission.
 const SETTLED_WITHIN: Duration = Duration::from_millis(500);
 const SETTLE_PAUSE: Duration = Duration::from_micros(20);
 
-/// How long a real-time thread waits for emissions under way.
+/// Longest wait of a real-time thread's call for emissions under way.
 const URGENT_WITHIN: Duration = Duration::from_micros(300);
 
 impl<L: Flush> ActiveStream<L> {
@@ -49,18 +49,19 @@ impl<L: Flush> ActiveStream<L> {
         self.terms = terms;
     }
 
-    /// Collects as [`sync`](Self::sync), until the stream is complete up to the moment of the call:
-    /// what was emitted before a call counts as before it. A thread that was stopped in the middle
-    /// of an emission is not waited for without end; and where [collecting is
-    /// limited](Self::collect_within), no thread is for longer.
+    /// Collects as [`sync`](Self::sync) does, until the stream is complete up to the moment of the
+    /// call: what was emitted before a call counts as before it. The wait for a thread that was
+    /// stopped in the middle of an emission has an end, and where [collecting is
+    /// limited](Self::collect_within), it is no longer than that limit.
     pub fn settle(&mut self) -> MonotonicNs {
         self.settle_for_call().until
     }
 
-    /// As [`settle`](Self::settle), on the [terms](Self::set_terms) of the call at hand.
+    /// Settles as [`settle`](Self::settle) does, on the [terms](Self::set_terms) of the call at
+    /// hand.
     ///
     /// Where the emissions of the caller's process have begun anew, what was emitted before that
-    /// moment was emitted before the call, and nothing else is waited for.
+    /// moment was emitted before the call, and the call waits for nothing else.
     #[doc(hidden)]
     pub fn settle_for_call(&mut self) -> SettledStream {
         let called = (self.now)();
@@ -104,9 +105,9 @@ impl<L: Flush> ActiveStream<L> {
         self.sources.iter().all(has_all)
     }
 
-    /// As [`settle`](Self::settle), for a call that takes effect at the returned time. A real-time
-    /// thread does not wait for who has no CPU: what comes of that one, and is older, counts as
-    /// late.
+    /// Settles as [`settle`](Self::settle) does, for a call that takes effect at the returned time.
+    /// A real-time thread does not wait for a thread that has no CPU: older events of that thread
+    /// count as late when they come.
     pub(super) fn settle_at(&mut self) -> MonotonicNs {
         let is_urgent = self.terms.is_urgent;
         let settled = self.settle_for_call();
@@ -174,19 +175,19 @@ mod tests {
         fn control(&mut self, _: &Control) {}
     }
 
-    /// A clock that goes on with each look.
+    /// Clock that goes on with each look.
     fn clock() -> MonotonicNs {
         static NOW: AtomicU64 = AtomicU64::new(100);
         MonotonicNs(NOW.fetch_add(1, Relaxed))
     }
 
-    /// A clock that goes on by a millisecond with each look.
+    /// Clock that goes on by a millisecond with each look.
     fn fast_clock() -> MonotonicNs {
         static NOW: AtomicU64 = AtomicU64::new(1);
         MonotonicNs(NOW.fetch_add(1, Relaxed) * 1_000_000)
     }
 
-    /// Makes a stream that runs since before 20, in which a thread is amid an emission since 20.
+    /// Makes a stream that runs since 10, in which a thread is amid an emission since 20.
     fn stream(now: fn() -> MonotonicNs) -> (ActiveStream, Shared) {
         let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, now);
         stream.core.start(MonotonicNs(10), Origin::NONE);

@@ -17,9 +17,9 @@
 //! | `"…"` | the message |
 //! | `x=…` | the field `x` |
 //!
-//! The name of a field has letters, digits and `_.:#-`, and begins with a letter or `_`; any other
-//! name is in quotation marks behind a `@`, as in `@"a b"=1`, and so is one that is called as the
-//! first five words are.
+//! The name of a field has letters, digits and `_.:#-`, and begins with a letter or `_`. Any other
+//! name is in quotation marks behind a `@`, as in `@"a b"=1`, and so is a name that is one of the
+//! first five words of the table.
 //!
 //! | value | type |
 //! |---|---|
@@ -50,13 +50,13 @@ use std::borrow::Cow;
 pub use parse::{Record, span_id};
 pub use write::{MOST_BYTES, Writer};
 
-/// Words in front of the fields.
+/// Names of the words in front of the fields.
 const RESERVED: [&str; 5] = ["name", "level", "span", "parent", "follows"];
 
-/// Says that something is missing.
+/// Mark that says that something is missing.
 const MARK: &str = "…";
 
-/// Tells whether a field may be called so without quotation marks.
+/// Tells whether a field may have this name without quotation marks.
 fn is_bare(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
@@ -66,7 +66,7 @@ fn is_bare(name: &str) -> bool {
         && !RESERVED.contains(&name)
 }
 
-/// Tells whether such a byte may be in a name without quotation marks.
+/// Tells whether a byte may be in a name without quotation marks.
 fn is_of_bare_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_.:#-".contains(&byte)
 }
@@ -106,7 +106,7 @@ impl Level {
         Self::Error,
     ];
 
-    /// Returns the word for it: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`.
+    /// Returns the word for the level: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

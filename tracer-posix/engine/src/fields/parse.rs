@@ -46,7 +46,7 @@ struct Malformed;
 type Parsed<T> = Result<T, Malformed>;
 
 impl<'a> Record<'a> {
-    /// Reads the data of an event; `None` where it is not written so.
+    /// Reads the data of an event; `None` where it is not written in this way.
     #[must_use]
     pub fn parse(untrusted: &'a [u8]) -> Option<Self> {
         Self::read(std::str::from_utf8(untrusted).ok()?, false)
@@ -59,7 +59,7 @@ impl<'a> Record<'a> {
     pub fn parse_beginning(untrusted: &'a [u8]) -> Option<Self> {
         let text = match std::str::from_utf8(untrusted) {
             Ok(text) => text,
-            // A character of which the end is missing.
+            // The end of the last character is missing.
             Err(error) if error.error_len().is_none() => {
                 std::str::from_utf8(untrusted.get(..error.valid_up_to())?).ok()?
             }
@@ -77,8 +77,8 @@ impl<'a> Record<'a> {
         of_name.map(|field| &field.value)
     }
 
-    /// Tells whether it is of an event of `tracing`, or of one that is written as those are: such
-    /// an event has a level, or a span.
+    /// Tells whether this is the data of an event of `tracing`, or of an event that is written as
+    /// those are: such an event has a level, or a span.
     #[must_use]
     pub fn has_head(&self) -> bool {
         self.level.is_some() || self.span.is_some()
@@ -117,7 +117,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Returns the span in such data, where only that is of interest: what follows it is not looked at.
+/// Returns the span in the data of an event, where only the span is of interest. What follows the
+/// span is not looked at.
 #[must_use]
 pub fn span_id(untrusted: &[u8]) -> Option<u64> {
     let beginning = match std::str::from_utf8(untrusted) {
@@ -195,7 +196,7 @@ impl<'a> Words<'a> {
         }
         let word = self.word()?;
         if self.is_short && !self.rest.is_empty() {
-            // Nothing follows what is truncated.
+            // Nothing may follow a truncated word.
             self.is_short = false;
             return Err(Malformed);
         }
@@ -203,7 +204,7 @@ impl<'a> Words<'a> {
             return Ok(Some(word));
         }
         self.expect(" ")?;
-        // A space is between two words.
+        // A space only stands between two words.
         if self.rest.is_empty() && !self.ends() {
             return Err(Malformed);
         }
@@ -325,7 +326,7 @@ impl<'a> Words<'a> {
                     self.rest = characters.as_str();
                     match self.escaped() {
                         Ok(character) => text.push(character),
-                        // Half an escape.
+                        // The text ends within the escape.
                         Err(Malformed) if self.is_short => return Ok(Cow::Owned(text)),
                         Err(Malformed) => return Err(Malformed),
                     }
@@ -363,7 +364,7 @@ impl<'a> Words<'a> {
             'u' => {
                 self.expect("{")?;
                 let Some((digits, rest)) = self.rest.split_once('}') else {
-                    // Of an escape that is truncated there are some digits.
+                    // A truncated escape has some of its digits.
                     if self.rest.len() <= 6
                         && self.rest.bytes().all(|byte| byte.is_ascii_hexdigit())
                     {
@@ -387,7 +388,7 @@ impl<'a> Words<'a> {
             return Ok(());
         }
         if text.starts_with(self.rest) && self.ends() {
-            // Within quotation marks that are truncated, what there is of the text counts.
+            // Within truncated quotation marks, the text that is there counts.
             return (text == "\"").then_some(()).ok_or(Malformed);
         }
         Err(Malformed)
@@ -400,7 +401,7 @@ impl<'a> Words<'a> {
         after.is_some()
     }
 
-    /// The text has ended where it goes on: whether it may.
+    /// Notes that the text has ended where more has to follow. Returns whether it may end there.
     fn ends(&mut self) -> bool {
         self.is_short |= self.is_beginning;
         self.is_beginning
@@ -443,7 +444,7 @@ fn plain_value<'a>(token: &str) -> Option<Value<'a>> {
         return token.parse().ok().map(Value::Signed);
     }
     let value: f64 = token.parse().ok()?;
-    // "1." is no such value, but the beginning of one.
+    // "1." is not such a value, only the beginning of one.
     let mut rest = Rest(token);
     let is_same = write!(rest, "{value:?}").is_ok() && rest.0.is_empty();
     is_same.then_some(Value::Float(value))
@@ -459,7 +460,7 @@ impl fmt::Write for Rest<'_> {
     }
 }
 
-/// Returns the bytes of hexadecimal digits; half a byte at the end of what is truncated is none.
+/// Returns the bytes of hexadecimal digits. Half a byte at the end of truncated digits is left out.
 fn bytes_of(digits: &str, is_short: bool) -> Option<Vec<u8>> {
     let is_whole = digits.len().is_multiple_of(2) || is_short;
     let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');

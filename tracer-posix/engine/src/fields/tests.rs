@@ -158,7 +158,7 @@ fn is_beginning(value: &Value<'_>, whole: &Value<'_>) -> bool {
     }
 }
 
-/// Checks that `found` has nothing that `whole` has not, in its order.
+/// Checks that `found` has only what `whole` has too, in the same order.
 fn assert_beginning(found: &Record<'_>, whole: &Record<'_>) {
     assert!(
         found.name.is_none()

@@ -10,13 +10,14 @@ use super::{Level, MARK, is_bare, is_escaped};
 /// attributes do not ask for more.
 pub const MOST_BYTES: usize = 1024;
 
-/// Space for what says that something is missing: a quotation mark or a space, and the mark.
+/// Space for the tail that says that something is missing: a quotation mark or a space, and the
+/// mark.
 const TAIL_BYTES: usize = 1 + MARK.len();
 
-/// Most errors that are written of those that come from each other.
+/// Most errors that are written of a chain of errors that come from each other.
 const MOST_ERRORS: usize = 16;
 
-/// How text goes on where it ends early.
+/// Kind of place where text may end early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// Between words.
@@ -49,7 +50,7 @@ pub struct Writer {
     bytes: [u8; MOST_BYTES],
     length: usize,
     most: usize,
-    /// Where it may end so that there is space for the tail.
+    /// The last place where the text may end, so that there is space for the tail.
     last_end: (usize, End),
     is_truncated: bool,
 }
@@ -61,7 +62,7 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// Without any.
+    /// Makes a writer without fields.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -73,7 +74,8 @@ impl Writer {
         }
     }
 
-    /// Without any, and for so many bytes at most, where others come in front of them later.
+    /// Makes a writer without fields, for at most `most` bytes, where other fields come in front of
+    /// its own later.
     #[must_use]
     pub fn within(most: usize) -> Self {
         Self {
@@ -140,7 +142,7 @@ impl Writer {
 
     /// Adds a floating-point value. NaN is read back as NaN, whichever it was.
     pub fn float(&mut self, name: &str, value: f64) {
-        // With a point, an exponent, or a word: no integer.
+        // This has a point, an exponent, or a word: it is not read as an integer.
         self.field(name, |text| text.plain(format_args!("{value:?}")));
     }
 
@@ -154,7 +156,7 @@ impl Writer {
         self.field(name, |text| text.quoted(format_args!("{value}")));
     }
 
-    /// Adds how a value is shown.
+    /// Adds a value as `Debug` or `Display` shows it.
     pub fn debug(&mut self, name: &str, value: fmt::Arguments<'_>) {
         self.field(name, |text| {
             text.raw("?");
@@ -193,7 +195,7 @@ impl Writer {
         });
     }
 
-    /// Adds words that another one has written, and that are the last.
+    /// Adds words that another writer has written. They have to be the last.
     pub fn words(&mut self, words: &str) {
         let separator = usize::from(self.length > 0);
         if self.length + separator + words.len() <= self.most {
@@ -209,8 +211,8 @@ impl Writer {
         self.mark(lacks_any);
     }
 
-    /// Adds the fields `old`, but for those that are also among `new`, and then those. Both are
-    /// words that others have written.
+    /// Adds the fields `old`, except those that are also among `new`, and then the fields `new`.
+    /// Both are words that other writers have written.
     pub fn replaced(&mut self, old: &str, new: &str) {
         let is_new = |name: &str| parts(new).any(|part| part.name.as_deref() == Some(name));
         let stays = |part: &Part<'_>| !part.name.as_deref().is_some_and(is_new);
@@ -221,7 +223,7 @@ impl Writer {
         self.mark(lacks_any);
     }
 
-    /// Adds a word of others; whether something is missing of it, or behind it.
+    /// Adds a word of another writer. Returns whether something is missing of it, or behind it.
     fn part(&mut self, part: &Part<'_>) -> bool {
         if !part.text.is_empty() {
             self.word(|text| text.raw(part.text));
@@ -229,7 +231,7 @@ impl Writer {
         part.is_short
     }
 
-    /// Says that something is missing, if so.
+    /// Marks that something is missing, if `lacks_any` says so.
     fn mark(&mut self, lacks_any: bool) {
         if lacks_any && !self.is_truncated {
             self.word(|text| text.raw(MARK));
@@ -237,7 +239,7 @@ impl Writer {
         }
     }
 
-    /// Tells whether there is nothing.
+    /// Tells whether nothing was written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -249,13 +251,13 @@ impl Writer {
         self.is_truncated
     }
 
-    /// Returns all of it.
+    /// Returns all that was written, as bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// Returns all of it.
+    /// Returns all that was written, as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
@@ -266,7 +268,7 @@ impl Writer {
             if is_bare(name) {
                 text.raw(name);
             } else {
-                // It is left out as a whole: part of a name is no name.
+                // A name is left out as a whole: part of a name is no name.
                 let _ = write!(Raw(text), "@\"{}\"", Escaped(name));
             }
             text.raw("=");
@@ -289,7 +291,7 @@ impl Writer {
     fn quoted(&mut self, value: fmt::Arguments<'_>) {
         self.raw("\"");
         self.may_end(End::Inside);
-        // What shows itself may say that it cannot: what it has shown stays.
+        // A value may fail to show itself: what it has shown until then stays.
         let _ = Inside(self).write_fmt(value);
         self.raw("\"");
     }
@@ -314,7 +316,7 @@ impl Writer {
         self.length = length;
         let before = match end {
             End::Inside => "\"",
-            // A text of which there is nothing has nothing to be separated from.
+            // Where nothing stays of the text, the mark needs no separator.
             End::Between if length == 0 => "",
             End::Between => " ",
         };
@@ -349,7 +351,7 @@ impl fmt::Write for Inside<'_> {
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             if writer.is_truncated {
-                // Who shows itself need not go on.
+                // The value need not go on showing itself.
                 return Err(fmt::Error);
             }
             let plain = rest
@@ -358,7 +360,8 @@ impl fmt::Write for Inside<'_> {
                 .count();
             let space = writer.most.saturating_sub(TAIL_BYTES + writer.length);
             let unit = if plain > 0 {
-                // Where the tail may begin character by character, or all of it would be left out.
+                // As many as leave space for the tail, and then one by one: otherwise all of them
+                // would be left out.
                 plain.min(space).max(1)
             } else {
                 first.len_utf8()
@@ -367,7 +370,7 @@ impl fmt::Write for Inside<'_> {
             if plain > 0 || !is_escaped(first) {
                 writer.raw(unit);
             } else {
-                // In one piece.
+                // An escape is added in one piece.
                 let mut escape = Short::default();
                 let _ = push_escape(&mut escape, first);
                 writer.raw(escape.as_str());
@@ -379,7 +382,7 @@ impl fmt::Write for Inside<'_> {
     }
 }
 
-/// A name as it is within quotation marks.
+/// A name as it is written within quotation marks.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {

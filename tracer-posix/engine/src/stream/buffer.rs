@@ -1,7 +1,7 @@
 //! The events that a stream holds, counted in bytes as the standard's size attributes count them.
 //!
-//! They take less than they count for: they lie packed in blocks, each of which is given back when
-//! it was read.
+//! They take less memory than they count for: they lie packed in blocks, each of which is given
+//! back once it was read.
 
 use std::collections::VecDeque;
 
@@ -36,8 +36,9 @@ pub(super) struct Buffer {
     used: usize,
     /// Events held, gaps not counted.
     events: usize,
-    /// Where the oldest entry is, and how far a reader who takes nothing away has come.
+    /// Where the oldest entry is.
     read: Cursor,
+    /// How far a reader that takes nothing away has come.
     shown: Cursor,
 }
 
@@ -92,7 +93,7 @@ impl Buffer {
         }
     }
 
-    /// Tells whether there is not even a gap, but for one in front.
+    /// Tells whether the blocks hold no event and no gap.
     fn is_empty(&self) -> bool {
         self.read == self.blocks.end()
     }
@@ -121,7 +122,7 @@ impl Buffer {
         true
     }
 
-    /// Takes what is oldest. A gap is given out only when an event follows it.
+    /// Takes out the oldest entry. A gap is given out only when an event follows it.
     #[inline(always)]
     pub(super) fn pop(&mut self, data: &mut Vec<u8>) -> Option<Oldest> {
         if self.events == 0 {
@@ -188,7 +189,7 @@ struct Cursor {
     /// The block's index, counted from the first that there ever was.
     block: u64,
     offset: usize,
-    /// The threads that were described in the block before it.
+    /// The threads that the block describes before this position.
     known: Remembered,
 }
 
@@ -238,7 +239,7 @@ impl Cursor {
         blocks.from(self.position()).is_some_and(packed::is_gap)
     }
 
-    /// At the end of a block that others follow, what follows is in the next one.
+    /// Goes to the next block, where this is at the end of a block that others follow.
     #[cold]
     fn go_to_next_block(&mut self, blocks: &Blocks) {
         if blocks.from(self.position()).is_some_and(<[u8]>::is_empty)
@@ -257,15 +258,15 @@ struct Blocks {
     blocks: VecDeque<Vec<u8>>,
     /// The index of the first one.
     first: u64,
-    /// The threads that were described in the last one.
+    /// The threads that the last one describes.
     known: Remembered,
-    /// A block that was read, for the next one.
+    /// A block that was read, to be used for the next one.
     spare: Option<Vec<u8>>,
 }
 
 impl Blocks {
-    /// Large enough that what is left free at a block's end is little, and small enough for a small
-    /// stream.
+    /// Bytes of a block: so many that little is left free at its end, and so few that a small
+    /// stream takes little.
     const BLOCK: usize = 32 * 1024;
 
     /// Returns where the next entry will be, if it has space there.
@@ -277,7 +278,7 @@ impl Blocks {
         )
     }
 
-    /// Appends an entry of so many bytes at most.
+    /// Appends an entry of at most `bytes` bytes.
     #[inline]
     fn push(&mut self, bytes: usize, pack: impl FnOnce(&mut Remembered, &mut Vec<u8>)) {
         let has_space = |block: &Vec<u8>| block.capacity() - block.len() >= bytes;
@@ -297,7 +298,7 @@ impl Blocks {
         self.known.clear();
     }
 
-    /// Gives the blocks back before this one.
+    /// Gives back the blocks before this one.
     #[inline]
     fn forget_before(&mut self, block: u64) {
         while self.first < block

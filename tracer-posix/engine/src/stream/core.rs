@@ -31,7 +31,7 @@ pub enum Filtering {
 }
 
 impl Filtering {
-    /// Returns the filter that it makes of the one before and the given set.
+    /// Returns the filter that results from the one before and the given set.
     #[must_use]
     pub fn apply(self, before: &EventSet, set: &EventSet) -> EventSet {
         match self {
@@ -54,7 +54,7 @@ pub struct Status {
     pub is_overrun: bool,
 }
 
-/// Why a stream does not record.
+/// Whether a stream records, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Activity {
     Running {
@@ -63,7 +63,7 @@ enum Activity {
     },
     /// Suspended by a call, or never started.
     Suspended,
-    /// Stopped by itself, because it was full; it restarts when it has been emptied.
+    /// Stopped by itself, because it was full. It restarts when it has been emptied.
     StoppedFull,
 }
 
@@ -77,7 +77,8 @@ pub struct StreamCore {
     is_full: bool,
     is_overrun: bool,
     filter: EventSet,
-    /// The buffer is on the heap: it is large, and would be moved about on the stack.
+    /// Events that the stream holds. On the heap: the buffer is large, and would be moved about on
+    /// the stack.
     buffer: Box<Buffer>,
     ledger: Ledger,
     /// Time up to which events were fed; older events are late.
@@ -86,7 +87,8 @@ pub struct StreamCore {
     last_reported: MonotonicNs,
     /// A `RESUME` to be given out before the next event.
     resume: Option<MonotonicNs>,
-    /// A source is full, and takes nothing until it is told that the stream does again.
+    /// Whether a source is full, and takes nothing until it is told that the stream has space
+    /// again.
     is_source_full: bool,
 }
 
@@ -117,7 +119,7 @@ impl StreamCore {
         self.take(&header, data);
     }
 
-    /// As [`feed`](Self::feed): an event of many is not copied on its way.
+    /// Takes an event as [`feed`](Self::feed) does, without a copy of its header.
     #[inline]
     pub(crate) fn take(&mut self, header: &EventHeader, data: &[u8]) {
         if header.time < self.horizon {
@@ -146,7 +148,7 @@ impl StreamCore {
         }
     }
 
-    /// Takes the word that events were lost before they came here.
+    /// Notes that events were lost before they came here.
     pub fn feed_loss(&mut self, loss: Loss) {
         if loss.is_marked {
             self.ledger.lose(loss.cause, loss.count);
@@ -156,7 +158,7 @@ impl StreamCore {
         }
     }
 
-    /// Takes the word of a source that events are missing after all that were fed so far.
+    /// Notes a source's mark: events are missing after all that were fed so far.
     pub(crate) fn take_mark(&mut self, mark: Mark) {
         let at = mark.time.max(self.horizon);
         self.is_overrun = true;
@@ -171,7 +173,7 @@ impl StreamCore {
         }
     }
 
-    /// Tells whether sources that are full have to wait until the stream was read.
+    /// Tells whether sources that are full have to wait until the stream has been read.
     pub(crate) fn waits_for_its_reader(&self) -> bool {
         self.policy == StreamFullPolicy::UntilFull
     }
@@ -181,7 +183,7 @@ impl StreamCore {
         self.is_source_full = false;
     }
 
-    /// Tells whether the stream has stopped itself and holds nothing, its STOP neither: that is
+    /// Tells whether the stream has stopped itself and holds nothing: its STOP was read, or is
     /// filtered.
     pub(crate) fn is_stopped_and_empty(&self) -> bool {
         self.activity == Activity::StoppedFull && self.buffer.events() == 0
@@ -301,8 +303,8 @@ impl StreamCore {
         self.filter = new;
     }
 
-    /// Records an event of the stream's own, unless it is filtered, or the stream is full and
-    /// loops: those are not recorded then.
+    /// Records an event of the stream's own, unless the event is filtered, or the stream loops and
+    /// is full.
     fn record_own(&mut self, event_type: EventTypeId, caller: Origin, data: &[u8]) {
         let is_full_loop = self.policy == StreamFullPolicy::Loop && self.is_full;
         if !self.filter.contains(event_type) && !is_full_loop {
@@ -328,7 +330,8 @@ impl StreamCore {
         }
     }
 
-    /// Tells whether a stream that is flushed has no space for this event, which would be recorded.
+    /// Tells whether this stream is one that is flushed, would record this event, and has no space
+    /// for it.
     #[must_use]
     pub fn needs_flush_before(&self, header: &EventHeader, data_length: usize) -> bool {
         let has_space =
@@ -339,7 +342,7 @@ impl StreamCore {
             && !has_space()
     }
 
-    /// Tells whether a stream that is flushed has no space for an event of its own.
+    /// Tells whether this stream is one that is flushed, and has no space for an event of its own.
     #[must_use]
     pub fn needs_flush_before_own(&self) -> bool {
         self.policy == StreamFullPolicy::Flush
@@ -357,8 +360,8 @@ impl StreamCore {
         self.buffer.used() >= self.capacity / 2
     }
 
-    /// Begins a flush: records `FLUSH_START` if the stream runs. It takes none of the space, since
-    /// the flush takes it away at once.
+    /// Begins a flush: records `FLUSH_START` if the stream runs. The event takes none of the space,
+    /// since the flush takes it away at once.
     pub fn begin_flush(&mut self, caller: Origin) {
         let event_type = EventTypeId::FLUSH_START;
         if self.is_running() && !self.filter.contains(event_type) {
@@ -388,14 +391,13 @@ impl StreamCore {
         self.activity = Activity::Suspended;
     }
 
-    /// Returns the oldest event that this was not asked for yet; it stays where it is, to be
-    /// flushed.
+    /// Returns the oldest event that was not shown yet. The event stays where it is, to be flushed.
     pub fn show_next(&mut self, data: &mut Vec<u8>) -> Option<EventHeader> {
         self.buffer.show_next(data)
     }
 
-    /// Returns the oldest event, if there is one; its data is put into `data`. `now` is asked for
-    /// only when the stream restarts itself because it has become empty.
+    /// Returns the oldest event, if there is one; its data is put into `data`. `now` is called only
+    /// when the stream restarts itself because it has become empty.
     #[inline(always)]
     pub fn next(
         &mut self,
@@ -411,7 +413,7 @@ impl StreamCore {
             }
             match self.buffer.pop(data)? {
                 Oldest::Gap(gap) => {
-                    // There is an event after a gap, or it is not given out.
+                    // The buffer gives a gap out only when an event follows it.
                     self.resume = self.buffer.oldest_time();
                     if !self.filter.contains(EventTypeId::OVERFLOW) {
                         data.clear();
@@ -431,7 +433,7 @@ impl StreamCore {
         }
     }
 
-    /// Time does not go back for the reader.
+    /// Returns the header as the reader gets it: time does not go back for the reader.
     #[inline(always)]
     fn reported(&mut self, mut header: EventHeader) -> EventHeader {
         header.time = header.time.max(self.last_reported);
@@ -451,7 +453,7 @@ impl StreamCore {
     #[inline]
     fn free_space(&mut self, now: impl FnOnce() -> MonotonicNs) {
         self.is_full = false;
-        // Where a source is full, it has to be told before.
+        // A source that is full has to be told before the stream restarts.
         if self.is_stopped_and_empty() && !self.is_source_full {
             self.restart(now());
         }

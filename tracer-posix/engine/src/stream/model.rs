@@ -1,4 +1,5 @@
-//! The stream against a model that is too simple to be wrong: a plain list and a sum of bytes.
+//! The stream, checked against a model that is too simple to be wrong: a plain list and a sum of
+//! bytes.
 
 use proptest::prelude::*;
 use tracer_common::event_type::EventTypeId;
@@ -167,8 +168,8 @@ impl Model {
     }
 }
 
-/// Returns the event that the stream gives next, the marks of an overflow left out, as the model
-/// has none.
+/// Returns the event that the stream gives next, without the marks of an overflow, as the model has
+/// none.
 fn read(core: &mut StreamCore, now: MonotonicNs) -> Option<(u64, EventTypeId)> {
     let mut data = Vec::new();
     loop {

@@ -1,8 +1,8 @@
 //! The entries of a stream's buffer as bytes.
 //!
 //! An entry takes no more than it counts for, and hardly more than it took in the chunk that it
-//! came from: a thread's identifiers are once in a block, where it is first seen, and are
-//! remembered from there on by the writer and by the reader of the block.
+//! came from. A block has a thread's identifiers once, where the thread is first seen; the writer
+//! and the reader of the block remember them from there on.
 
 use tracer_common::event_type::EventTypeId;
 
@@ -70,7 +70,7 @@ struct Who {
     thread_id: u64,
 }
 
-/// The threads that were described in a block so far; some of them.
+/// Some of the threads that a block has described so far.
 #[derive(Clone)]
 pub(super) struct Remembered([Who; Self::ENTRIES]);
 
@@ -86,7 +86,7 @@ impl Remembered {
     /// Returns where a thread would be remembered.
     #[inline]
     fn index_of(tid: i32) -> u8 {
-        // Below the count of entries.
+        // The remainder is below the count of entries.
         (tid.unsigned_abs() % 64) as u8
     }
 

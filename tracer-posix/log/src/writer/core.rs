@@ -26,8 +26,8 @@ const LOOP_PARTS: u64 = 8;
 const STOP_RESERVE: usize = 1024;
 
 /// Largest difference, in nanoseconds, between two readings of both clocks that counts as an error
-/// of reading: beyond it, the date was set. Such errors must not change dates, nor take them away
-/// from what the header says.
+/// of reading: beyond it, the date was set. Errors of reading must not change dates, which would
+/// then differ from what the header says.
 const READ_APART_NS: u64 = 10_000;
 
 /// Returns the smallest limit of a log whose events have at most `max_data_size` bytes of user

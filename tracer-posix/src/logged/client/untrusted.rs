@@ -21,10 +21,10 @@ use tracer_engine::StreamFullPolicy;
 use tracer_engine::event::MonotonicNs;
 use tracer_log::{LogOptions, LogWriter};
 
-/// Messages that are heard: a socket takes no more without a reader.
+/// Most messages of one run: a socket takes no more without a reader.
 const MOST_MESSAGES: usize = 64;
 
-/// Each message begins with its length, in two bytes.
+/// Splits bytes into messages. Each begins with its length, in two bytes.
 fn messages(mut untrusted: &[u8]) -> Vec<&[u8]> {
     let mut messages = Vec::new();
     while let Some((&[low, high], rest)) = untrusted.split_first_chunk()
@@ -93,7 +93,7 @@ pub fn hear_recorder(untrusted: &[u8]) {
     };
     let mut heard = 0;
     for message in messages(untrusted) {
-        // An empty one would be its end.
+        // An empty message would be the end of the conversation.
         if message.is_empty() || send(&theirs, message).is_err() {
             break;
         }

@@ -1,5 +1,5 @@
-//! Identifier of a build of the kernel: its notes and its file with debug symbols have the same
-//! one.
+//! Identifier of a build of the kernel. The notes of the running kernel and the file with its debug
+//! symbols have the same identifier.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Types that contain themselves: no compiler writes them, and following them would not end.
+//! Finds types that contain themselves. No compiler writes such types, and following them would not
+//! end.
 
 use super::raw::{kind, read_type, read_u32};
 
@@ -6,21 +7,21 @@ use super::raw::{kind, read_type, read_u32};
 #[derive(Clone, Copy)]
 enum Seen {
     NotYet,
-    /// Type being looked through, or around the one that is.
+    /// Type that is being searched, or that contains the type that is.
     Around,
     Whole,
 }
 
-/// Step on the way from the outermost type inwards: the index of a type, and of the next type in
-/// it.
+/// Step on the way from the outermost type inwards: the index of a type, and the number of its part
+/// that is looked at next.
 struct Step {
     index: usize,
     next: usize,
 }
 
-/// Finds where a type begins that contains itself: as a member, as an entry of an array, under
-/// another name, or deeper. A type that is only pointed to is not contained. Each type is looked
-/// through once.
+/// Finds a type that contains itself: as a member, as an entry of an array, under another name, or
+/// deeper. Returns where the type begins. A type that is only pointed to is not contained. Each
+/// type is searched once.
 pub(super) fn type_in_itself(types: &[u8], starts: &[usize]) -> Option<usize> {
     let mut seen = vec![Seen::NotYet; starts.len()];
     let mut way = Vec::new();
@@ -45,8 +46,8 @@ pub(super) fn type_in_itself(types: &[u8], starts: &[usize]) -> Option<usize> {
     None
 }
 
-/// Continues with a type, if it is there and was not looked through. Returns whether it is one
-/// around the type being looked through.
+/// Continues the search with a type, if the type exists and was not searched yet. Returns whether
+/// the search is inside this type already.
 fn enter(index: usize, seen: &mut [Seen], way: &mut Vec<Step>) -> bool {
     match seen.get_mut(index) {
         Some(Seen::Around) => return true,
@@ -59,8 +60,7 @@ fn enter(index: usize, seen: &mut [Seen], way: &mut Vec<Step>) -> bool {
     false
 }
 
-/// Returns the index of a type that is a part of the one that begins at `start`: the first, the
-/// second and so on. `None` after the last.
+/// Returns the index of part `step` of the type that begins at `start`; `None` after the last part.
 fn contained(types: &[u8], start: usize, step: usize) -> Option<usize> {
     let outer = read_type(types, start)?;
     let id = match outer.kind {
@@ -76,6 +76,6 @@ fn contained(types: &[u8], start: usize, step: usize) -> Option<usize> {
         }
         _ => return None,
     };
-    // `void` is no type with an index: there is none so high.
+    // `void` (0) has no index: it becomes an index that no type has.
     Some(usize::try_from(id).map_or(usize::MAX, |id| id.wrapping_sub(1)))
 }

@@ -1,5 +1,5 @@
-//! BTF in a file that the user names: as it is, as the kernel has it in `/sys`, or as the section
-//! `.BTF` of an ELF file, such as a `vmlinux`. Any user may have made it.
+//! BTF in a file that the user names. The file is either BTF, as the kernel shows it in `/sys`, or
+//! an ELF file with a section `.BTF`, such as a `vmlinux`. Any user may have made the file.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use super::offsets::FieldMissing;
 use super::reader::{Btf, BtfError};
 use tracer_binary::probes::{Bounded, ReadBudget, open_ordinary};
 
-/// Bytes of BTF that are read. That of a distribution's kernel has some five million.
+/// Most bytes of BTF that are read. The BTF of a distribution's kernel has some five million.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Section of an ELF file.
@@ -28,7 +28,7 @@ pub enum FileError {
     /// File with more BTF than any kernel has.
     #[error("it has more than {} MiB of BTF, which is more than is read", MOST_BYTES >> 20)]
     TooLarge,
-    /// File that begins like neither.
+    /// File that begins neither like BTF nor like an ELF file.
     #[error("it is neither BTF nor an ELF file")]
     Neither,
     /// ELF file that cannot be read.
@@ -96,7 +96,7 @@ pub fn read(path: &Path) -> Result<Contents, FileError> {
     }
 }
 
-/// Reads the first bytes, as far as there are any.
+/// Reads the first four bytes, or as many as there are.
 fn start_of(file: &File) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     (&mut &*file).take(4).read_to_end(&mut start)?;
@@ -111,7 +111,7 @@ fn whole(file: &File) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
     let mut cursor = io::BufReader::new(file);
     io::Seek::rewind(&mut cursor).map_err(FileError::Unreadable)?;
-    // It may grow meanwhile.
+    // The file may grow while it is read.
     let read = cursor.take(MOST_BYTES + 1).read_to_end(&mut bytes);
     let read = read.map_err(FileError::Unreadable)?;
     if read as u64 > MOST_BYTES {
@@ -152,7 +152,7 @@ mod tests {
 
     const BTF: &[u8] = &0x1_eb9f_u32.to_ne_bytes();
 
-    /// Offset of the section headers in such a file, and the size of each.
+    /// Offset of the section headers in the file that `elf` builds, and the size of each.
     const HEADERS: usize = 64;
     const HEADER_BYTES: usize = 64;
 
@@ -221,7 +221,7 @@ mod tests {
     fn a_damaged_elf_file_is_an_error_wherever_it_ends() {
         let whole = elf(".BTF", BTF);
         for length in 4..whole.len() {
-            // Padding at the end is not missed.
+            // A file that lacks only padding at its end is still read.
             let _ = read_bytes(&whole[..length]);
         }
         assert!(matches!(
@@ -242,7 +242,7 @@ mod tests {
         file.as_file().set_len(1 << 40).unwrap();
         let start = Instant::now();
         assert!(matches!(read(file.path()), Err(FileError::TooLarge)));
-        // An ELF file whose section claims to have as much.
+        // An ELF file whose section claims to have as many bytes.
         let mut whole = elf(".BTF", BTF);
         let size = HEADERS + HEADER_BYTES + 32;
         whole[size..size + 8].copy_from_slice(&(1_u64 << 39).to_le_bytes());

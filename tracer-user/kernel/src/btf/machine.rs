@@ -14,8 +14,8 @@ pub const COMPAT_STATUS: u32 = if cfg!(target_arch = "x86_64") {
     0
 };
 
-/// Returns the distance below the thread pointer of the place that a `pthread_t` points to in the C
-/// library. It is the distance in this program: programs with another C library may have another
+/// Returns how far below the thread pointer the C library has the place that a `pthread_t` points
+/// to, in bytes. This is measured in this program: programs with another C library may have another
 /// distance.
 pub fn thread_id_below() -> u32 {
     #[cfg(target_arch = "aarch64")]
@@ -30,7 +30,7 @@ pub fn thread_id_below() -> u32 {
         let below = pointer.checked_sub(thread);
         below.and_then(|below| below.try_into().ok()).unwrap_or(0)
     }
-    // It is the thread pointer.
+    // A `pthread_t` is the thread pointer on these machines.
     #[cfg(not(target_arch = "aarch64"))]
     0
 }
@@ -44,7 +44,7 @@ mod tests {
         let here = thread_id_below();
         let there = std::thread::spawn(thread_id_below).join().unwrap();
         assert_eq!(here, there);
-        // A structure of some kilobytes, on one of these machines.
+        // On arm64, a structure of some kilobytes lies in between.
         assert!(here < 1 << 16);
         assert_eq!(here > 0, cfg!(target_arch = "aarch64"));
     }

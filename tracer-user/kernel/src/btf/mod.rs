@@ -5,10 +5,10 @@
 //! - `file`: BTF in a file that the user names.
 //! - `reader`: finds structs, their members and function prototypes.
 //! - `raw`: integers, and the fixed part of each type.
-//! - `containment`: refuses types that contain themselves.
+//! - `containment`: finds types that contain themselves, which `reader` refuses.
 //! - `offsets`: the offsets that the eBPF programs need.
 //! - `tracepoints`: lists all tracepoints with their fields.
-//! - `variables`: the variables that they read.
+//! - `variables`: the kernel's variables that the eBPF programs read.
 
 pub mod build_id;
 pub mod comparison;

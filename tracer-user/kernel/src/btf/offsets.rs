@@ -22,8 +22,8 @@ pub struct Global {
 struct Field {
     global: &'static str,
     of: &'static str,
-    /// The ways to it, the newest kernel's first: kernels have renamed and moved fields, and
-    /// machines have registers of their own.
+    /// Ways to the field, that of the newest kernel first: kernels have renamed and moved fields,
+    /// and each kind of machine has its own registers.
     ways: &'static [Way],
     need: Need,
 }
@@ -33,7 +33,7 @@ struct Field {
 struct Way {
     /// Path: the member, a member of that, and so on.
     path: &'static [&'static str],
-    /// Bytes into the last one, where that is an array.
+    /// Bytes from the beginning of the last member, where that is an array.
     plus: u32,
 }
 
@@ -52,7 +52,7 @@ const fn way(path: &'static [&'static str]) -> Way {
     Way { path, plus: 0 }
 }
 
-/// Returns the way to register `index` of a machine that has them in an array.
+/// Returns the way to register `index` of a machine that has its registers in an array.
 const fn register(array: &'static [&'static str], index: u32) -> Way {
     Way {
         path: array,
@@ -115,18 +115,19 @@ const FIELDS: &[Field] = &[
     need_on_some("TASK_UTASK", "task_struct", &[way(&["utask"])]),
     need_on_some("UTASK_DEPTH", "uprobe_task", &[way(&["depth"])]),
     wanted("TASK_FLAGS", "task_struct", &[way(&["flags"])]),
-    // With CONFIG_FAIR_GROUP_SCHED: the way to the run queue of its CPU.
+    // With CONFIG_FAIR_GROUP_SCHED: the way to the run queue of the task's CPU.
     need_on_some("TASK_FAIR_QUEUE", "task_struct", &[way(&["se", "cfs_rq"])]),
     need_on_some("FAIR_QUEUE_RUN_QUEUE", "cfs_rq", &[way(&["rq"])]),
     wanted("RUN_QUEUE_SWITCHES", "rq", &[way(&["nr_switches"])]),
-    // With CONFIG_CFS_BANDWIDTH: since 6.18 the first, else the others.
+    // With CONFIG_CFS_BANDWIDTH. The programs read the first where there is one (since 6.18), else
+    // the second.
     need_on_some("TASK_THROTTLED", "task_struct", &[way(&["throttled"])]),
     need_on_some(
         "FAIR_QUEUE_THROTTLED",
         "cfs_rq",
         &[way(&["throttle_count"])],
     ),
-    // What a thread is more urgent than.
+    // The priority says which of two threads is more urgent.
     wanted("TASK_PRIORITY", "task_struct", &[way(&["prio"])]),
     // With CONFIG_RT_GROUP_SCHED.
     need_on_some(
@@ -139,7 +140,7 @@ const FIELDS: &[Field] = &[
         "rt_rq",
         &[way(&["rt_throttled"])],
     ),
-    // The group whose time is used up.
+    // These lead to the control group that has used up its CPU time.
     need_on_some("FAIR_QUEUE_GROUP", "cfs_rq", &[way(&["tg"])]),
     need_on_some("GROUP_CGROUP", "task_group", &[way(&["css", "cgroup"])]),
     need_on_some(
@@ -150,7 +151,7 @@ const FIELDS: &[Field] = &[
     need_on_some("ENTITY_PARENT", "sched_entity", &[way(&["parent"])]),
     need_on_some("ENTITY_QUEUE", "sched_entity", &[way(&["cfs_rq"])]),
     wanted("TASK_STACK", "task_struct", &[way(&["stack"])]),
-    // Where the machine has no variable for it, and on real-time kernels.
+    // The first is on machines that have no variable for it, the second on real-time kernels.
     need_on_some(
         "TASK_PREEMPT_COUNT",
         "task_struct",
@@ -180,7 +181,7 @@ const FIELDS: &[Field] = &[
     wanted("TASK_CGROUPS", "task_struct", &[way(&["cgroups"])]),
     wanted("CGROUPS_DEFAULT", "css_set", &[way(&["dfl_cgrp"])]),
     wanted("CGROUP_LEVEL", "cgroup", &[way(&["level"])]),
-    // One or the other: since 6.1 the first.
+    // A kernel has one of these: since 6.1 the first.
     need_on_some("CGROUP_ANCESTORS", "cgroup", &[way(&["ancestors"])]),
     need_on_some("CGROUP_ANCESTOR_IDS", "cgroup", &[way(&["ancestor_ids"])]),
     wanted("CGROUP_NODE", "cgroup", &[way(&["kn"])]),
@@ -197,7 +198,8 @@ const FIELDS: &[Field] = &[
     wanted("UPID_NAMESPACE", "upid", &[way(&["ns"])]),
     wanted("NAMESPACE_INODE", "pid_namespace", &[way(&["ns", "inum"])]),
     required("SIGNAL_LIVE", "signal_struct", &[way(&["live"])]),
-    // Those by which it is judged: file systems change `cred` for the time of a call.
+    // The credentials by which other processes judge the task: file systems change `cred` for the
+    // time of a call.
     wanted("TASK_CRED", "task_struct", &[way(&["real_cred"])]),
     wanted("CRED_UID", "cred", &[way(&["uid"])]),
     wanted("CRED_EUID", "cred", &[way(&["euid"])]),
@@ -312,7 +314,7 @@ const FIELDS: &[Field] = &[
     wanted("QUEUE_DISK", "request_queue", &[way(&["disk"])]),
     wanted("DISK_MAJOR", "gendisk", &[way(&["major"])]),
     wanted("DISK_MINOR", "gendisk", &[way(&["first_minor"])]),
-    // What descriptors are.
+    // These are read to describe descriptors.
     wanted("TASK_FILES", "task_struct", &[way(&["files"])]),
     wanted("FILES_TABLE", "files_struct", &[way(&["fdt"])]),
     wanted("TABLE_SIZE", "fdtable", &[way(&["max_fds"])]),
@@ -347,7 +349,7 @@ const FIELDS: &[Field] = &[
         "sock",
         &[way(&["__sk_common", "skc_family"])],
     ),
-    // Bits before 5.6.
+    // Before 5.6 this is a bit field.
     need_on_some("SOCK_PROTOCOL", "sock", &[way(&["sk_protocol"])]),
     wanted("SOCK_SOCKET", "sock", &[way(&["sk_socket"])]),
     wanted(
@@ -394,16 +396,16 @@ const CODE_ADDRESS_BITS: u32 = if cfg!(target_arch = "aarch64") {
     64
 };
 
-/// Offsets of the mask of blocked signals in the state that the kernel restores as a signal handler
-/// ends: `ucontext::uc_sigmask` in the frame that is on the stack then. The last two are those of
-/// i386, which has frames of two kinds.
+/// Offsets of the mask of blocked signals in the state that the kernel restores when a signal
+/// handler ends: `ucontext::uc_sigmask` in the frame that is on the stack then. The last two are
+/// those of i386, which has two kinds of frames.
 const SIGNAL_MASKS: [(&str, u32); 3] = [
     (
         "SIGNAL_MASK_AT",
         if cfg!(target_arch = "x86_64") {
             296
         } else {
-            // A `siginfo_t`, and the members before it.
+            // The `siginfo_t` before the `ucontext`, and the members of that before the mask.
             128 + 40
         },
     ),
@@ -411,7 +413,7 @@ const SIGNAL_MASKS: [(&str, u32); 3] = [
     ("COMPAT_OLD_MASK_AT", 80),
 ];
 
-/// Missing field, without which nothing can be traced, in this kernel's BTF.
+/// Field that this kernel's BTF lacks, and without which nothing can be traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("struct {of} has no member {field}")]
 pub struct FieldMissing {
@@ -425,8 +427,8 @@ pub struct FieldMissing {
 ///
 /// # Errors
 ///
-/// A required field is missing. Any other one is set to [`NO_OFFSET`], and what depends on it
-/// is recorded as zero.
+/// A required field is missing. Any other missing field is set to [`NO_OFFSET`], and what depends
+/// on it is recorded as zero.
 pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
     let mut globals = FIELDS
         .iter()
@@ -540,8 +542,8 @@ pub fn globals(btf: &Btf<'_>) -> Result<Vec<Global>, FieldMissing> {
     Ok(globals)
 }
 
-/// Returns where the 32 bits are that say that the queue of a group is throttled, and which: all
-/// of an int, since 6.18 one of them.
+/// Returns the offset of the 32 bits that say whether the queue of a group is throttled, and the
+/// mask of those that count: all of them (an int), or since 6.18 a single one.
 fn limited_bits(btf: &Btf<'_>) -> (u32, u32) {
     if let Some(bits) = btf.bit_field("cfs_rq", "throttled") {
         return (bits / 32 * 4, 1 << (bits % 32));
@@ -550,9 +552,10 @@ fn limited_bits(btf: &Btf<'_>) -> (u32, u32) {
     whole.map_or((NO_OFFSET, 0), |at| (at, u32::MAX))
 }
 
-/// Returns the bits of the kernel's count that say that an interrupt is served which is no soft
-/// one, those that cannot be masked included. Kernels that count too how often interrupts were
-/// disabled (seen in 7.3) do so in the bits that others have for that.
+/// Returns the bits of the kernel's preempt count that say that an interrupt other than a soft one
+/// is being served, including one that cannot be masked. Kernels that also count how often
+/// interrupts were disabled (seen in 7.3) have that count in the bits that other kernels have for
+/// interrupts.
 fn interrupt_bits(btf: &Btf<'_>) -> u32 {
     if btf.variable("local_interrupt_disable_state").is_some() {
         0x7f00_0000
@@ -594,8 +597,8 @@ fn first_name(field: &Field) -> &'static str {
         .unwrap_or_default()
 }
 
-/// Returns the form of the arguments of `sched_switch`. Prototypes carry no names, but the order of
-/// tasks (pointers) and integers is another one in each of the three.
+/// Returns the form of the arguments of `sched_switch`. Prototypes carry no names, but the three
+/// forms differ in the order of tasks (pointers) and integers.
 fn switch_arguments(arguments: Option<&[ParameterKind]>) -> u32 {
     use ParameterKind::{Integer, Pointer};
     match arguments {

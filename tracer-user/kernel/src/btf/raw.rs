@@ -27,9 +27,9 @@ pub(super) mod kind {
 pub(super) struct Type {
     pub(super) name: u32,
     pub(super) kind: u8,
-    /// Members, parameters or values that follow.
+    /// Number of members, parameters or values that follow.
     pub(super) length: usize,
-    /// Member offsets that carry the size of a bit field.
+    /// Whether the offsets of members carry the sizes of bit fields.
     pub(super) has_bit_fields: bool,
     /// Size, or the type that this one refers to.
     pub(super) size_or_type: u32,

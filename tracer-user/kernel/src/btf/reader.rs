@@ -1,8 +1,8 @@
-//! Reader of BTF, for as much of it as is needed here: the offset of a struct's member, and the
-//! arguments of a tracepoint.
+//! Reader of BTF, limited to what is needed here: the offsets of members, the arguments of
+//! tracepoints, and the identifiers of variables, functions and structs.
 //!
-//! The bytes come from the kernel. Still every offset and count is checked: damaged bytes give
-//! an error or no answer, never a panic or an endless loop.
+//! The bytes come from the kernel or from a file. Every offset and count is checked: damaged bytes
+//! give an error or no answer, never a panic or an endless loop.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub enum BtfError {
     /// The first bytes are not those of BTF in this machine's byte order.
     #[error("the magic is {found:#06x}")]
     Magic {
-        /// First bytes that are there.
+        /// The first two bytes, as a number.
         found: u16,
     },
     /// Section that reaches beyond the end.
@@ -42,7 +42,7 @@ pub enum BtfError {
         /// Its kind.
         kind: u8,
     },
-    /// Type of which a part is that type again: it would have no end.
+    /// Type that contains itself: it would have no end.
     #[error("the type at byte {at} of its section contains itself")]
     ContainsItself {
         /// Byte at which it begins.
@@ -89,13 +89,13 @@ struct Member {
 }
 
 impl<'a> Btf<'a> {
-    /// Tells whether a file that begins so may be BTF of this machine.
+    /// Tells whether a file that begins with these bytes may be BTF of this machine.
     #[must_use]
     pub fn begins(untrusted: &[u8]) -> bool {
         read_u16(untrusted, 0) == Some(MAGIC)
     }
 
-    /// Reads the frame of `untrusted` and finds where each type begins.
+    /// Reads the header of `untrusted`, and finds where each type begins.
     ///
     /// # Errors
     ///
@@ -126,9 +126,9 @@ impl<'a> Btf<'a> {
         })
     }
 
-    /// Returns the offset in bytes of a member of `struct_name`. `path` names the member, and then
-    /// members of the struct that it is; anonymous structs and unions on the way are looked
-    /// through. `None` where there is no such member or it is a bit field.
+    /// Returns the offset in bytes of a member of `struct_name`. `path` names the member, then a
+    /// member of that one, and so on; anonymous structs and unions on the way are searched too.
+    /// `None` where there is no such member or it is a bit field.
     #[must_use]
     pub fn member_offset(&self, struct_name: &str, path: &[&str]) -> Option<u32> {
         let mut id = self.find(kind::STRUCT, struct_name)?;
@@ -166,7 +166,7 @@ impl<'a> Btf<'a> {
         let sections = sections.filter_map(|start| read_type(self.types, *start));
         for section in sections.filter(|found| found.kind == kind::DATASEC) {
             for i in 0..section.length {
-                // The variable, where it is, and its size.
+                // An entry has the variable, its offset, and its size.
                 let at = section.rest.checked_add(i.checked_mul(12)?)?;
                 if read_u32(self.types, at)? == variable {
                     return read_u32(self.types, at.checked_add(4)?);
@@ -176,8 +176,8 @@ impl<'a> Btf<'a> {
         None
     }
 
-    /// Returns the number of the function `name`, by which an eBPF program that may call it does
-    /// so.
+    /// Returns the number of the function `name`. An eBPF program that may call the function names
+    /// it by this number.
     #[must_use]
     pub fn function(&self, name: &str) -> Option<u32> {
         self.find(kind::FUNC, name).map(|id| id.0)
@@ -199,7 +199,7 @@ impl<'a> Btf<'a> {
         (array.kind == kind::ARRAY).then(count).flatten()
     }
 
-    /// Returns the bytes of a struct.
+    /// Returns the size of the struct `name`, in bytes.
     #[must_use]
     pub fn struct_bytes(&self, name: &str) -> Option<u32> {
         let id = self.find(kind::STRUCT, name)?;
@@ -216,7 +216,7 @@ impl<'a> Btf<'a> {
     /// Returns the arguments of the BTF tracepoint `name`, or `None` where the kernel has none.
     #[must_use]
     pub fn tracepoint_arguments(&self, name: &str) -> Option<Vec<ParameterKind>> {
-        // typedef void (*btf_trace_NAME)(void *, ...): the first one is the tracer's own.
+        // typedef void (*btf_trace_NAME)(void *, ...): the first argument is the tracer's own.
         let typedef = self.find(kind::TYPEDEF, &format!("btf_trace_{name}"))?;
         let pointer = self.get(self.strip(typedef)?)?;
         if pointer.kind != kind::PTR {
@@ -242,8 +242,8 @@ impl<'a> Btf<'a> {
 
     /// Finds the member `name` of a struct or union.
     ///
-    /// Each type is looked through once, however often it is reached: one that does not have the
-    /// member does not have it the next time either.
+    /// Each type is searched once, however often it is reached: a type that lacks the member the
+    /// first time lacks it later too.
     fn member(
         &self,
         id: TypeId,
@@ -416,7 +416,7 @@ mod tests {
             id
         }
 
-        /// Members are name, type and offset in bits.
+        /// Adds a struct or union. Each of `members` is a name, a type and an offset in bits.
         fn aggregate(&mut self, kind: u8, name: &str, members: &[(&str, u32, u32)]) -> u32 {
             let id = self.add(kind, name, u32::try_from(members.len()).unwrap(), 64);
             for (name, of, offset) in members {
@@ -486,7 +486,7 @@ mod tests {
     #[test]
     fn a_struct_that_contains_itself_is_refused_and_costs_no_time() {
         let mut builder = Builder::new();
-        // Without a memory, 4 to the power of the depth of nesting.
+        // A search that does not remember types takes 4 to the power of the depth of nesting.
         let anonymous = [("", 1, 0); 4];
         builder.aggregate(kind::STRUCT, "task_struct", &anonymous);
         let bytes = builder.build();
@@ -498,7 +498,7 @@ mod tests {
 
     #[test]
     fn what_contains_itself_is_refused_however_far_in_that_is() {
-        // The last of some types is the first again, by its identifier.
+        // The last type of each chain refers to an earlier one by its identifier.
         let mut members = Builder::new();
         members.aggregate(kind::STRUCT, "outer", &[("named", 2, 0)]);
         members.aggregate(kind::UNION, "", &[("alias", 3, 0)]);

@@ -1,5 +1,6 @@
-//! The tracepoints of a kernel, as its BTF has them: names, and the fields of those whose record
-//! has the same name. Tracepoints that share a record have only their names there.
+//! The tracepoints of a kernel, as its BTF describes them: their names, and the fields of those
+//! whose record has the name of the tracepoint. Of tracepoints that share a record, BTF has only
+//! the names.
 
 use std::collections::HashMap;
 
@@ -9,12 +10,12 @@ use super::reader::{Btf, TypeId};
 /// Depth to which types that refer to others are followed.
 const DEPTH_LIMIT: u32 = 16;
 
-/// Bytes of a name.
+/// Most bytes of a name.
 const MOST_NAME_BYTES: usize = 256;
 
 /// Member before the fields of a record.
 const COMMON: &str = "ent";
-/// Member behind them.
+/// Member behind the fields of a record.
 const BEHIND: &str = "__data";
 
 /// Tracepoint, as BTF has it.

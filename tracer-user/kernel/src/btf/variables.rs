@@ -6,8 +6,8 @@ use super::offsets::Global;
 use super::reader::Btf;
 use crate::assembled::{CALL, EXIT, Instruction, JUMP, LOAD, READ, SET, load};
 
-/// Variable, or the function by which all of them are read, as the object names it and as the
-/// kernel does.
+/// Variable of the kernel, or the function by which all of them are read: how the object names it,
+/// and how the kernel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// Its placeholder in the object, a constant: one of [`cpu_variable`].
@@ -16,11 +16,12 @@ pub struct Variable {
     pub id: u32,
 }
 
-/// Returns the variables that this kernel has, and the globals that say where in them something is.
-/// The programs do without those that it has not.
+/// Returns the variables that this kernel has, and the globals with the offsets in them. The
+/// programs do without the variables that the kernel lacks.
 ///
-/// Where it lets programs read at any address (since 6.2) they are found from the run queue, at no
-/// cost; elsewhere by their names, where the kernel was built with those.
+/// Where the kernel lets programs read at any address (since 6.2), the programs find the variables
+/// from the run queue, at no cost. Elsewhere they find the variables by name, where the kernel was
+/// built with the names.
 #[must_use]
 pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
     let way = readable(btf).filter(|_| has_run_queue(btf));
@@ -43,8 +44,8 @@ pub fn find(btf: &Btf<'_>) -> (Vec<Variable>, Vec<Global>) {
     (variables, globals)
 }
 
-/// Returns the globals for programs that read everything by a helper, and so need no identifier of
-/// the kernel: variables are found from the run queue only.
+/// Returns the globals for programs that read everything by a helper, and so need no identifiers of
+/// the kernel. They find variables from the run queue only.
 #[must_use]
 pub fn find_from_run_queue(btf: &Btf<'_>) -> Vec<Global> {
     if !has_run_queue(btf) {
@@ -61,8 +62,8 @@ pub fn find_from_run_queue(btf: &Btf<'_>) -> Vec<Global> {
     globals
 }
 
-/// Returns each variable that there is: its distance from the run queue, where that is known, and
-/// the globals that say where in it something is.
+/// Returns each variable that the kernel has: its distance from the run queue, where that is known,
+/// and the globals with the offsets in it.
 fn find_per_cpu(btf: &Btf<'_>) -> Vec<(Option<Global>, Variable, Vec<Global>)> {
     let variables = [
         (
@@ -90,8 +91,8 @@ fn distance(btf: &Btf<'_>, name: &str) -> Option<u32> {
     Some(offset?.wrapping_sub(btf.offset_of_variable("runqueues")?))
 }
 
-/// Returns the function that makes any address readable, and the type of what is read there; `None`
-/// where one or the other is not there.
+/// Returns the function that makes any address readable, and the type of the word that is read
+/// there; `None` where the kernel lacks one of them, or does not let programs call the function.
 fn readable(btf: &Btf<'_>) -> Option<(Variable, Global)> {
     let value = btf.structure("rb_node")?;
     let id = btf.function("bpf_rdonly_cast")?;
@@ -121,7 +122,7 @@ fn found(placeholder: u64, id: u32, globals: &[(&'static str, u32)]) -> Found {
     (Variable { placeholder, id }, named(globals))
 }
 
-/// Finds the count of interrupts: from 6.2 to 6.14 it was in a struct. Only on x86.
+/// Finds the count of interrupts. From 6.2 to 6.14 it is in a struct. Only x86 has it.
 fn preempt_count(btf: &Btf<'_>) -> Option<Found> {
     const NAME: &str = "PREEMPT_COUNT";
     if let Some(id) = btf.variable("__preempt_count") {
@@ -132,7 +133,7 @@ fn preempt_count(btf: &Btf<'_>) -> Option<Found> {
     Some(found(cpu_variable::PREEMPT_COUNT, id, &[(NAME, offset)]))
 }
 
-/// Finds the high-resolution timers: a timer runs when its clock says which.
+/// Finds the high-resolution timers: each clock says which of its timers runs.
 fn hrtimers(btf: &Btf<'_>) -> Option<Found> {
     let clocks = btf.member_offset("hrtimer_cpu_base", &["clock_base"])?;
     let running = btf.member_offset("hrtimer_clock_base", &["running"])?;
@@ -176,8 +177,8 @@ fn is_named(id: u32) -> bool {
     ])
 }
 
-/// Tells whether a program may call the function with this id for an address at which it reads a
-/// word of that type.
+/// Tells whether a program may call the function with this id, and read a word of type `word` at
+/// the address that the function returns.
 fn is_callable(function: u32, word: u32) -> bool {
     let (Ok(function), Ok(word)) = (i32::try_from(function), i32::try_from(word)) else {
         return false;
@@ -203,9 +204,10 @@ const THIS_CPU_POINTER: i32 = 154;
 /// kernel.
 const FUNCTION: u8 = 2;
 
-/// Turns each instruction in `object` that loads the constant of a variable into one that loads the
-/// address of the kernel's, and of one that loads that of the function a call of it. The rest stays
-/// as it is: constants that the programs never reach.
+/// Puts the kernel's variables in the places of their placeholders in `object`. An instruction that
+/// loads the placeholder of a variable becomes one that loads the address of the kernel's variable;
+/// an instruction that loads the placeholder of the function becomes a call of it. Other
+/// placeholders stay as they are: the programs never reach them.
 pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
     for at in (0..object.len().saturating_sub(INSTRUCTION - 1)).step_by(INSTRUCTION / 2) {
         let Some(instruction) = object.get_mut(at..at + INSTRUCTION) else {
@@ -218,7 +220,8 @@ pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
         if let (Some(variable), [code, registers, _, _, low @ ..]) = (variable, instruction) {
             let (low, high) = low.split_at_mut(4);
             low.copy_from_slice(&variable.id.to_ne_bytes());
-            // What would be the second half. Which BTF it is: that of the kernel itself.
+            // The second half of the constant says which BTF has the variable: 0 is that of the
+            // kernel itself.
             high.fill(0);
             if variable.placeholder == cpu_variable::READABLE {
                 (*code, *registers) = (CALL, FUNCTION << 4);
@@ -230,7 +233,7 @@ pub fn name_variables(object: &mut [u8], variables: &[Variable]) {
     }
 }
 
-/// Bytes of an instruction that loads 64 bits: two in one.
+/// Bytes of an instruction that loads 64 bits: it takes the space of two.
 const INSTRUCTION: usize = 16;
 /// `BPF_PSEUDO_BTF_ID`, in the upper half of the registers: the constant names a variable.
 const VARIABLE: u8 = 3;
@@ -304,7 +307,7 @@ mod tests {
         assert!(hrtimers(&btf).is_some());
         let offsets = ["runqueues", "hrtimer_bases", "timer_bases"];
         let offsets = offsets.map(|name| btf.offset_of_variable(name).unwrap());
-        // Each is larger than what is between addresses by chance.
+        // The variables are large structures, so their offsets are at least this far apart.
         assert!(offsets[0].abs_diff(offsets[1]) >= 64 && offsets[1].abs_diff(offsets[2]) >= 64);
         assert_eq!(btf.offset_of_variable("schedule"), None, "a function");
         let (_, globals) = timers(&btf).unwrap();

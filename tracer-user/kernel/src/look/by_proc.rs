@@ -1,6 +1,6 @@
-//! The look at threads in `/proc`, where no program can do it.
+//! Looks at threads in `/proc`, where no eBPF program can do it.
 //!
-//! It says less: not who has a CPU, and nothing of stacks.
+//! `/proc` says less: not which threads have a CPU, and nothing of stacks.
 
 use std::fs;
 
@@ -12,7 +12,8 @@ use zerocopy::{FromZeros as _, IntoBytes as _};
 use super::by_program::Looked;
 use tracer_binary::bounded_proc;
 
-/// Returns the threads of a process; none of one that keeps the kernel from answering.
+/// Looks at the threads of a process; returns none where the process keeps the kernel from
+/// answering.
 pub fn look(pid: i32, is_followed: bool) -> Vec<Looked> {
     let looked = bounded_proc::ask_process(pid, move || {
         let is_compat = is_of_32_bits(pid);
@@ -35,7 +36,8 @@ fn threads(pid: i32) -> Vec<i32> {
 
 /// Tells whether the program of a process has 32 bits, by its file.
 fn is_of_32_bits(pid: i32) -> bool {
-    /// `ELFCLASS32`, behind the four bytes that all begin with.
+    /// Offset of the class, behind the four bytes with which every ELF file begins. 1 is
+    /// `ELFCLASS32`.
     const CLASS: usize = 4;
     let mut head = [0; CLASS + 1];
     let file = fs::File::open(format!("/proc/{pid}/exe"));
@@ -46,7 +48,8 @@ fn is_of_32_bits(pid: i32) -> bool {
 /// Looks at a thread; `None` where it has ended.
 fn look_at(pid: i32, tid: i32, is_compat: bool, is_followed: bool) -> Option<Looked> {
     let task = format!("/proc/{pid}/task/{tid}");
-    // Before all that is read: what comes later has a later time.
+    // The clock is read before the thread is looked at: what happens after the look has a later
+    // time.
     let time = monotonic_now();
     let stat = fs::read(format!("{task}/stat")).ok()?;
     let letter = proc_stat::field(&stat, 3)?.chars().next()?;
@@ -54,7 +57,7 @@ fn look_at(pid: i32, tid: i32, is_compat: bool, is_followed: bool) -> Option<Loo
     let mut data = ThreadStateData::new_zeroed();
     data.number = -1;
     data.followed = u8::from(is_followed);
-    // The kernel's bits by its letter, which stands for one of them.
+    // The kernel's state bits that the letter stands for.
     (data.state, data.kernel_state) = match letter {
         'S' => (thread_state::BLOCKED, 0x1),
         'D' => (thread_state::BLOCKED, 0x2),
@@ -62,7 +65,7 @@ fn look_at(pid: i32, tid: i32, is_compat: bool, is_followed: bool) -> Option<Loo
         'T' => (thread_state::STOPPED, 0x4),
         't' => (thread_state::TRACED, 0x8),
         'X' | 'x' | 'Z' => return None,
-        // It runs, or could: which of them it does not say.
+        // The thread runs or could run: the letter does not say which.
         _ => (thread_state::UNKNOWN, 0),
     };
     let mut address = 0;
@@ -82,7 +85,7 @@ fn look_at(pid: i32, tid: i32, is_compat: bool, is_followed: bool) -> Option<Loo
                 address = ip;
             }
             Some(Syscall::None) => data.waits_in = waits_in::FAULT,
-            // It has gone on meanwhile.
+            // The thread has gone on since its state was read.
             Some(Syscall::Running) => data.state = thread_state::UNKNOWN,
             None => {}
         }
@@ -199,7 +202,7 @@ mod tests {
             let looked = look_at(pid, tid, false, true).unwrap();
             let (_, data) = looked.event.split_at(size_of::<RecordHeader>());
             let data: ThreadStateData = zerocopy::FromBytes::read_from_bytes(data).unwrap();
-            // It may still be on its way there.
+            // The thread may not have reached the call yet.
             if data.state == thread_state::BLOCKED {
                 break data;
             }

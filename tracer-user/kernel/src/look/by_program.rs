@@ -1,4 +1,4 @@
-//! The look of a program in the kernel, which runs for each thread that there is.
+//! Looks at threads by an eBPF program, which the kernel runs for each thread that there is.
 
 use std::io;
 use std::mem::size_of;
@@ -15,7 +15,7 @@ use super::super::namespace::read;
 /// The program.
 const PROGRAM: &str = "look_at_tasks";
 
-/// Look at one thread.
+/// Findings of the look at one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Looked {
     /// The record of its event.
@@ -27,7 +27,7 @@ pub struct Looked {
 }
 
 impl Looked {
-    /// Reads the record of a thread that the program has written; `None` of other bytes.
+    /// Reads the record that the eBPF program has written of a thread; `None` for other bytes.
     fn parse(untrusted: &[u8]) -> Option<Self> {
         let event = untrusted.get(..Record::<ThreadStateData>::BYTES)?.to_vec();
         let mut looked = Self {
@@ -62,7 +62,7 @@ fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, ProgramError> {
         .try_into()
 }
 
-/// Runs it, and gives the look at each traced thread; `are_stacked`: with its stack.
+/// Runs the program. Returns the look at each traced thread, with its stack where `are_stacked`.
 pub fn look(ebpf: &mut Ebpf, are_stacked: bool) -> io::Result<Vec<Looked>> {
     let bytes = read(program(ebpf).map_err(io::Error::other)?)?;
     let each = if are_stacked {

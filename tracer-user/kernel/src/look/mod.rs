@@ -1,8 +1,8 @@
 //! The first look at traced threads when a trace begins, which becomes the first event of each.
 //!
-//! A program in the kernel looks, for each task (a BPF iterator); where there is none, `/proc`
-//! says it. What is found takes the way of the programs' records, without a ring: the reader of
-//! those asks for it.
+//! An eBPF program looks at each task (a BPF iterator). Where the kernel does not take that
+//! program, this process looks in `/proc`. The findings have the form of the programs' records, but
+//! go through no ring: the reader of the rings takes them from [`LookRecords`].
 
 mod by_proc;
 pub(super) mod by_program;
@@ -27,7 +27,7 @@ use user_stack::LookStacks;
 pub struct LookRecords(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl LookRecords {
-    /// Takes the looks since the last call.
+    /// Takes the records since the last call.
     pub fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -45,7 +45,7 @@ pub struct Looker {
     has_program: bool,
     /// Stacks that the program writes.
     writes_stacks: bool,
-    /// Recording of the thread's next steps too.
+    /// Recording of the threads' switches from the look on.
     is_followed: bool,
     /// Stacks of threads, where they are recorded too.
     stacks: Option<LookStacks>,
@@ -78,8 +78,9 @@ impl Places {
     }
 }
 
-/// Looks at the threads of process `pid` in `/proc`, and hands over the event of each: for those
-/// who have no programs. With `is_followed` the thread's next steps are recorded too.
+/// Looks at the threads of process `pid` in `/proc`, and hands over the event of each: for a
+/// process that has no eBPF programs of its own. `is_followed`: the switches of the threads are
+/// recorded from then on.
 pub fn look_in_proc(pid: i32, is_followed: bool, mut each: impl FnMut(EventHeader, &[u8])) {
     for looked in by_proc::look(pid, is_followed) {
         // The record was made just now, and is whole.
@@ -88,9 +89,9 @@ pub fn look_in_proc(pid: i32, is_followed: bool, mut each: impl FnMut(EventHeade
 }
 
 impl Looker {
-    /// Loads the program, where the kernel takes it: `btf` are its own types, and there is a
-    /// helper that says where a task's registers are. `recorded` are the types that are recorded,
-    /// as bits.
+    /// Loads the eBPF program, where the kernel takes it: this needs the kernel's own types
+    /// (`btf`), and the helper that says where a task's registers are. `recorded` are the types
+    /// that are recorded, as bits.
     pub fn load(
         ebpf: &mut Ebpf,
         btf: Option<&Btf>,
@@ -125,8 +126,8 @@ impl Looker {
         self.found.clone()
     }
 
-    /// Looks at the threads of all processes that are traced. Where no program does it, at those of
-    /// the processes `pids`.
+    /// Looks at the threads of all traced processes. Where no eBPF program can do so, looks at
+    /// those of the processes `pids` in `/proc`.
     pub fn look(&self, ebpf: &mut Ebpf, pids: &[i32]) {
         let looked = if self.has_program {
             by_program::look(ebpf, self.writes_stacks).map_err(|error| {

@@ -1,8 +1,8 @@
-//! The part of the program in the stack of a thread that was looked at.
+//! The program's part of the stack of a thread that was looked at.
 //!
-//! No program in the kernel can read the memory of another process without waiting for it: the
-//! agent does, from the registers that the look has brought. Whether the thread is still where it
-//! was then, the kernel is asked afterwards; where it is not, that part is left out.
+//! An eBPF program cannot wait for a page of another process's memory, so the agent reads this
+//! memory, by the registers that the look has brought. Afterwards it asks the kernel whether the
+//! thread is still where it was. If not, the program's part is left out.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,12 +36,12 @@ pub struct LookStacks {
     places: Option<Places>,
 }
 
-/// The part of a program.
+/// The program's part of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum User {
     /// Its functions, by frame pointers.
     Frames(Vec<u64>),
-    /// The memory at its stack pointer, from which they are found.
+    /// The memory at the stack pointer of the program, from which its functions are found.
     Memory(Vec<u8>),
 }
 
@@ -61,8 +61,8 @@ impl LookStacks {
         Self { options, places }
     }
 
-    /// Returns the records of threads that were looked at: of each its stack, where it has one, and
-    /// its event.
+    /// Returns the records of the threads that were looked at. The record of a thread's stack,
+    /// where it has one, comes before that of its event.
     pub fn records(&self, looked: Vec<Looked>) -> Vec<Vec<u8>> {
         let mut users = self.users(&looked);
         let mut records = Vec::with_capacity(2 * looked.len());
@@ -73,7 +73,7 @@ impl LookStacks {
         records
     }
 
-    /// Returns the parts of the programs, by the index of the thread.
+    /// Returns the programs' parts of the stacks, by the index of the thread.
     fn users(&self, looked: &[Looked]) -> BTreeMap<usize, User> {
         let mut by_process: BTreeMap<i32, Vec<Wanted>> = BTreeMap::new();
         for (index, one) in looked.iter().enumerate() {
@@ -165,7 +165,7 @@ fn bytes_of(frames: &[u64]) -> Option<u32> {
     u32::try_from(size_of_val(frames)).ok()
 }
 
-/// Returns the part of the program, if the thread has stayed where it was.
+/// Returns the program's part of a stack, if the thread has stayed where it was.
 fn user_of(pid: i32, of: &Wanted, options: &StackOptions) -> Option<User> {
     let user = if options.copied_bytes > 0 {
         let mut memory = vec![0; usize::try_from(options.copied_bytes).ok()?];
@@ -185,7 +185,7 @@ fn user_of(pid: i32, of: &Wanted, options: &StackOptions) -> Option<User> {
 fn frames(of: &Wanted, most: usize, read: impl Fn(u64, &mut [u8]) -> bool) -> Vec<u64> {
     let mut frames = vec![of.address];
     let mut frame = of.frame;
-    // A frame has where that of its caller is, and where the caller goes on.
+    // A frame has the address of its caller's frame, and the address at which the caller goes on.
     while frames.len() < most && frame >= LOWEST && frame.is_multiple_of(8) {
         let mut words = [0_u64; 2];
         if !read(frame, words.as_mut_bytes()) {
@@ -205,14 +205,15 @@ fn frames(of: &Wanted, most: usize, read: impl Fn(u64, &mut [u8]) -> bool) -> Ve
     frames
 }
 
-/// Tells whether a thread is where it was: both its stack and the place in its program.
+/// Tells whether a thread is where it was: whether its stack pointer and the place in its program
+/// are the same.
 fn is_still_at(pid: i32, of: &Wanted) -> bool {
     let path = format!("/proc/{pid}/task/{}/syscall", of.tid);
     let line = fs::read_to_string(path).unwrap_or_default();
     ends_with(&line, of.stack, of.address)
 }
 
-/// Tells whether the line ends with these two.
+/// Tells whether the line ends with these two addresses.
 fn ends_with(line: &str, stack: u64, address: u64) -> bool {
     let mut words = line.split_ascii_whitespace().rev();
     let mut word = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
@@ -253,7 +254,7 @@ mod tests {
         );
         assert_eq!(walk(&chain, 2), [0x40_0000, 0x40_0001]);
         assert_eq!(walk(&[], 9), [0x40_0000]);
-        // One that leads to itself, or inwards, ends.
+        // A frame that leads to itself, or inwards, ends the walk.
         assert_eq!(walk(&[(0x2_0000, [0x2_0000, 5])], 9), [0x40_0000, 5]);
     }
 

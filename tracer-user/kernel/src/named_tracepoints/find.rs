@@ -9,8 +9,8 @@ use super::format::TracepointFormat;
 use super::tracefs::Tracefs;
 use tracer_text::suggest;
 
-/// Tracepoints as they were asked for: `CATEGORY:NAME` or `NAME`, where `*` is any
-/// characters and `?` is one.
+/// Pattern for tracepoints, as it is typed: `CATEGORY:NAME` or `NAME`, in which `*` stands for any
+/// characters and `?` for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     category: String,
@@ -124,7 +124,8 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-/// Tells whether `name` fits `pattern`. Only the last star is gone back to: that suffices.
+/// Tells whether `name` fits `pattern`. Where a character does not fit, the search goes back to the
+/// last star only: that suffices.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut of_name) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -149,7 +150,7 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
     rest.iter().all(|byte| *byte == b'*')
 }
 
-/// Finds all that was asked for, each once, in order of what was asked for.
+/// Finds the tracepoints that the patterns fit, each once, in the order of the patterns.
 ///
 /// # Errors
 ///
@@ -203,7 +204,7 @@ pub fn find(patterns: &[Pattern]) -> Result<Vec<Tracepoint>, FindTracepointError
 ///
 /// # Errors
 ///
-/// The kernel's tracing files are not there, or for root alone.
+/// The kernel's tracing files are not there, or only root may read them.
 pub fn categories() -> std::io::Result<Vec<String>> {
     Tracefs::open()?.folders(None)
 }
@@ -217,13 +218,13 @@ pub fn list(pattern: &Pattern) -> Result<Vec<Tracepoint>, FindTracepointError> {
     let tracefs = Tracefs::open().map_err(|source| FindTracepointError::NoTracefs { source })?;
     let all = names(&tracefs)?.into_iter();
     let fitting = all.filter(|(category, name)| pattern.has(category, name));
-    // Of one that has gone meanwhile, or whose format cannot be read, nothing can be said.
+    // A tracepoint that has gone meanwhile, or whose format cannot be read, is left out.
     let described =
         fitting.filter_map(|(category, name)| described(&tracefs, &category, &name).ok());
     Ok(described.collect())
 }
 
-/// Returns category and name of each.
+/// Returns category and name of each tracepoint.
 fn names(tracefs: &Tracefs) -> Result<Vec<(String, String)>, FindTracepointError> {
     let failed = |source| FindTracepointError::NoTracefs { source };
     let mut all = Vec::new();

@@ -1,6 +1,6 @@
 //! Description of a tracepoint by the kernel: the file `format`.
 
-/// Fields of a tracepoint that are read: the kernel's have some twenty.
+/// Most fields of a tracepoint that are read. The kernel's own have some twenty.
 const MOST_FIELDS: usize = 128;
 
 /// Description of a tracepoint by the kernel.
@@ -65,7 +65,7 @@ pub enum From {
 }
 
 impl TracepointFormat {
-    /// Reads the file. `None` where it is none.
+    /// Reads the content of a file `format`; `None` where it has another form.
     #[must_use]
     pub fn parse(untrusted: &str) -> Option<Self> {
         let mut id = None;
@@ -155,7 +155,8 @@ fn kind(c_type: &str, array: Option<&str>, size: usize, is_signed: bool) -> Fiel
         if matches!(c_type, "char" | "const char") {
             return FieldType::Text;
         }
-        // The count may be the name of a constant: then it is what the type is known to have.
+        // The count may be the name of a constant. Then the size of an element is that of its type,
+        // where this is known.
         let count: Option<usize> = inside.trim().parse().ok();
         let element = match count {
             Some(count) if count > 0 => size / count,

@@ -8,10 +8,10 @@ use super::Tracepoint;
 use super::format::{FieldType, From, TracepointField, TracepointFormat};
 use tracer_text::self_describing::{Encoder, unit};
 
-/// The part of the kernel whose tracepoints give a program their fixed fields alone.
+/// Category of the tracepoints at which the kernel gives programs the fixed fields alone.
 const CALLS: &str = "syscalls";
 
-/// Bytes that those have at most: a word, the call, and six arguments.
+/// Most bytes of the fields of such a tracepoint: a word, the call, and six arguments.
 const CALL_BYTES: usize = 64;
 
 /// Layout of the fields of a tracepoint.
@@ -32,7 +32,7 @@ impl TracepointLayout {
                 FieldType::Located(..) | FieldType::LocatedText(_)
             );
             let end = field.offset.saturating_add(field.size);
-            // The kernel's own front is replaced by an address.
+            // The kernel replaces the bytes at the front by an address of its own.
             field.offset >= TRACEPOINT_COMMON_BYTES
                 && !(is_call && (is_located || end > CALL_BYTES))
         };
@@ -71,7 +71,7 @@ impl TracepointLayout {
         site
     }
 
-    /// Returns the record, from behind the kernel's own bytes, as typed data.
+    /// Returns a record as typed data. `untrusted` begins behind the bytes at the front.
     #[must_use]
     pub fn data(&self, untrusted: &[u8]) -> Vec<u8> {
         let mut out = Encoder::new(probe_kind::TRACEPOINT);
@@ -132,7 +132,7 @@ struct Found<'a> {
     is_truncated: bool,
 }
 
-/// Returns the bytes that a field says the position of; `None` where they were not recorded.
+/// Returns the bytes whose position the field says; `None` where they were not recorded.
 fn located<'a>(all: &'a [u8], field: &[u8], at: usize, from: From) -> Option<Found<'a>> {
     let word = u32::from_ne_bytes(field.try_into().ok()?);
     let offset = usize::try_from(word & 0xffff).ok()?;

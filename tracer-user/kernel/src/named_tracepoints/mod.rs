@@ -14,7 +14,8 @@ pub use find::{FindTracepointError, Pattern, categories, find, list};
 pub use format::{FieldType, TracepointField, TracepointFormat};
 pub use layout::TracepointLayout;
 
-/// Reads any bytes as a tracepoint's format, and any as what it records.
+/// Reads any bytes, the first half as a tracepoint's format and the second half as a record of it:
+/// for fuzzing.
 #[doc(hidden)]
 pub fn look_through_format(untrusted: &[u8]) {
     let (format, record) = untrusted.split_at(untrusted.len() / 2);
@@ -36,7 +37,8 @@ pub struct Tracepoint {
 }
 
 impl Tracepoint {
-    /// Returns the name of its event type, at most as long as such a name may be.
+    /// Returns the name of the tracepoint's event type, cut to the length that such a name may
+    /// have.
     #[must_use]
     pub fn event_name(&self) -> String {
         let mut name = format!("tracepoint:{}:{}", self.category, self.name);

@@ -1,8 +1,9 @@
 //! The kernel's tracing files (tracefs).
 //!
-//! Where they are not mounted, they are mounted for this process alone: without a name in any mount
-//! namespace, until the descriptor is closed. Where they are mounted already, that mount is used:
-//! some kernels would take over the options of a second one.
+//! Where tracefs is not mounted, this process mounts it for itself alone: without a name in any
+//! mount namespace, and until the descriptor is closed. Where tracefs is mounted already, this
+//! process uses that mount: on some kernels, a second mount would change the options of the first
+//! one.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Usual mount points.
 const USUAL: [&CStr; 2] = [c"/sys/kernel/tracing", c"/sys/kernel/debug/tracing"];
 
-/// Bytes of a file that are read: the kernel's own are some thousand.
+/// Most bytes of a file that are read. The kernel's files have some thousand.
 const MOST_BYTES: u64 = 256 << 10;
 
 /// The folder of the tracepoints.
@@ -30,11 +31,11 @@ impl Tracefs {
     ///
     /// # Errors
     ///
-    /// They are not there, or not for us.
+    /// They are not there, or this process may not read them.
     pub fn open() -> io::Result<Self> {
         if let Some(usual) = USUAL.into_iter().find(|path| is_tracefs(path)) {
             let events = Path::new(usual.to_str().unwrap_or_default()).join("events");
-            // Usually root's alone.
+            // Usually only root may read the folder.
             fs::read_dir(&events)?;
             return Ok(Self {
                 events,
@@ -48,11 +49,11 @@ impl Tracefs {
         })
     }
 
-    /// Returns the folders of a folder: categories, or the tracepoints of one.
+    /// Returns the names of the categories or, where one is given, of the tracepoints in it.
     ///
     /// # Errors
     ///
-    /// It is not there.
+    /// The folder is not there.
     pub fn folders(&self, category: Option<&str>) -> io::Result<Vec<String>> {
         let folder = match category {
             None => self.events.clone(),
@@ -91,11 +92,11 @@ fn is_tracefs(path: &CStr) -> bool {
     let failed = unsafe { libc::statfs(path.as_ptr(), found.as_mut_ptr()) };
     // SAFETY: all-zero bytes are valid, and so is what the kernel writes.
     let found = unsafe { found.assume_init() };
-    // With a sign in some C libraries, and without in others.
+    // The field is signed in some C libraries, and unsigned in others.
     failed == 0 && i128::from(found.f_type) == i128::from(libc::TRACEFS_MAGIC)
 }
 
-/// Mounts them without a name.
+/// Mounts tracefs without a name.
 fn mounted() -> io::Result<OwnedFd> {
     const CLOEXEC: libc::c_uint = 1;
     const CREATE: libc::c_uint = 6;

@@ -15,7 +15,7 @@ pub enum ProbeError {
     /// Kernel without probes of programs.
     #[error("the kernel has no probes of programs (use one built with CONFIG_UPROBE_EVENTS=y)")]
     NoUprobes {
-        /// Sign of that.
+        /// Error that shows it.
         source: io::Error,
     },
     /// Kernel that does not tell a program which probe was passed.
@@ -60,7 +60,8 @@ fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EINVAL) => ": no instruction begins there, or the file is on a strange system",
         Some(libc::EMFILE) => ": raise the limit of open files (ulimit -n), or ask for fewer",
-        // Of any process that has the file mapped: the kernel sets a probe in all of them.
+        // The page may be that of any process that has the file mapped: the kernel sets a probe in
+        // all of them.
         Some(libc::EFAULT) => {
             ": a process that has the file mapped keeps the kernel from this page of it (userfaultfd); \
              probe the processes that are meant alone (attach --no-inherit), or a copy of the file"

@@ -1,7 +1,8 @@
-//! Links of all sites of a file at once (`uprobe_multi`).
+//! Links to all sites of a file at once (`uprobe_multi`).
 //!
-//! When the kernel loads the program, it has to be told that the program is for such links, and the
-//! loader cannot pass that on: the program is loaded here, with the maps that the loader has made.
+//! The kernel has to be told, when it loads the program, that the program is for such links. The
+//! loader cannot pass that on, so the program is loaded here, with the maps that the loader has
+//! made.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
@@ -18,8 +19,8 @@ use crate::call::{LINK_CREATE, PROGRAM_LOAD, ProgramAttributes, bpf};
 use crate::loading::object;
 use crate::requirements;
 
-/// Attaches the program to all of it, in these processes alone or in all; `None` where that cannot
-/// be done so.
+/// Attaches the program to all sites, in these processes alone or in all; `None` where the kernel
+/// offers no such links for them.
 pub(super) fn attach(
     ebpf: &Ebpf,
     attachments: &[Attachment<'_>],

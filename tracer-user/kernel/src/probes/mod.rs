@@ -1,13 +1,14 @@
-//! Attaching the eBPF program to points of programs.
+//! Attaches the eBPF program to points of programs.
 //!
-//! By the kernel's own calls, since the loader's have no way to name a semaphore or many sites:
+//! This is done by the kernel's own calls, since the loader cannot name a semaphore or many sites:
 //!
-//! - `many`: one link for all sites of a file, which ends in a fraction of a second (since 6.6);
-//! - `single`: for each site a perf event and a link from the program to it, one of which takes a
-//!   tenth of a second to end, even where others end at the same time.
+//! - `many`: one link for all sites of a file (since 6.6), whose end takes a fraction of a second;
+//! - `single`: for each site a perf event and a link from the program to it. The end of one such
+//!   link takes a tenth of a second, even where others end at the same time.
 //!
 //! The cookie of an attachment is the site's index. A site that is the return of a function has a
-//! second attachment, at the entry: that reports returns that the kernel will not see.
+//! second attachment, at the entry of the function, which reports the returns that the kernel will
+//! not see.
 
 pub(super) mod error;
 mod many;
@@ -39,7 +40,7 @@ use super::perf::EVERY_PROCESS;
 use tracer_binary::probes::{Location, ProbeKind, Probes, Signature};
 
 const PROGRAM: &str = "probe";
-/// The stream chooses the number of a point of the program: it has none of its own.
+/// No preferred id: the stream chooses the id of the event type of a probe or a tracepoint.
 pub(super) const NO_PREFERENCE: Option<EventTypeId> = None;
 
 const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
@@ -47,7 +48,7 @@ const PMU: &str = "/sys/bus/event_source/devices/uprobe/type";
 /// The attachments. They end when this is dropped.
 #[derive(Default)]
 pub struct ProbeAttachments {
-    /// The program, for the count of what it missed.
+    /// The program, for the count of its missed runs.
     pub program: Option<OwnedFd>,
     /// Links, which are only held open.
     links: Vec<OwnedFd>,
@@ -57,7 +58,8 @@ pub struct ProbeAttachments {
 const ENDERS: usize = 16;
 
 impl Drop for ProbeAttachments {
-    /// Ends all of them at the same time: the end of each waits for every CPU, all for the same.
+    /// Ends all attachments at the same time, since the end of each waits for every CPU, and all of
+    /// them can wait together.
     fn drop(&mut self) {
         let share = self.links.len().div_ceil(ENDERS).max(1);
         std::thread::scope(|scope| {
@@ -65,7 +67,8 @@ impl Drop for ProbeAttachments {
                 let rest = self.links.len().saturating_sub(share);
                 let links = self.links.split_off(rest);
                 let ender = std::thread::Builder::new();
-                // Where no thread is available, they end here, as the closure is dropped.
+                // Where no thread is available, these links end in this thread, as the closure is
+                // dropped.
                 let _ = ender.spawn_scoped(scope, move || drop(links));
             }
         });
@@ -81,7 +84,7 @@ struct Attachment<'a> {
     cookie: u64,
 }
 
-/// Returns the attachments at the sites: for a return also its entry.
+/// Returns the attachments at the sites; for the return of a function, one at its entry too.
 fn attachments(sites: &[Location]) -> Vec<Attachment<'_>> {
     let of_site = |(index, site): (u64, &'_ Location)| {
         let entry = site.is_return.then_some(index | ENTRY_OF_RETURN);
@@ -114,7 +117,7 @@ pub fn attach(ebpf: &mut Ebpf, probes: &Probes) -> Result<ProbeAttachments, Prob
         None => &[EVERY_PROCESS][..],
         Some(pids) => pids,
     };
-    // What goes wrong is reported by the other way, site by site.
+    // Where this way fails, the other one reports what is wrong, site by site.
     if let Some(attached) = many::attach(ebpf, &attachments, scopes) {
         return Ok(attached);
     }
@@ -159,8 +162,8 @@ fn load(ebpf: &mut Ebpf) -> Result<ProgramFd, ProbeError> {
     })
 }
 
-/// Checks that the kernel has what probes need. Returns the code by which it knows this kind of
-/// perf event.
+/// Checks that the kernel has what probes need. Returns the number by which the kernel knows this
+/// kind of perf event.
 fn examine() -> Result<u32, ProbeError> {
     let cookies = is_helper_supported(ProgramType::KProbe, BpfHelper::BPF_FUNC_get_attach_cookie);
     // Without rights the kernel does not even let us ask.
@@ -190,9 +193,9 @@ pub fn probe_check() -> Check {
 /// Kinds of the probes, with their names.
 #[derive(Debug, Default)]
 pub struct ProbeNames {
-    /// Kinds by the index of each.
+    /// Kinds, by the index of the probe.
     pub kinds: Vec<ProbeKind>,
-    /// The index of trace points, which are probed for their stacks alone.
+    /// Index of the probe of trace points, which are probed for their stacks alone.
     pub trace_points: Option<u16>,
 }
 
@@ -214,8 +217,8 @@ impl ProbeNames {
         wanted.is_some() && index_of(header) == wanted
     }
 
-    /// Returns the data of an event with this header as it came: where the values have types, it
-    /// says itself what they are.
+    /// Returns the data of an event, whose header is as it was decoded. Where the values of a probe
+    /// have types, this is typed data.
     pub fn data<'a>(&self, header: &EventHeader, untrusted: &'a [u8]) -> Cow<'a, [u8]> {
         let kind = index_of(header).and_then(|index| self.kinds.get(index));
         match kind.and_then(|kind| kind.signature.as_ref()) {
@@ -225,7 +228,7 @@ impl ProbeNames {
     }
 }
 
-/// Returns the address of the trace point that is the last of the values of its probe.
+/// Returns the address of a trace point: the last of the values that its probe has recorded.
 pub fn address_of_trace_point(untrusted: &[u8]) -> Option<u64> {
     const INDEX: usize = 3;
     let mut data = ProbeData::new_zeroed();
@@ -241,7 +244,7 @@ fn index_of(header: &EventHeader) -> Option<usize> {
     usize::try_from(index).ok()
 }
 
-/// Returns the values of a probe, as its signature says what they are.
+/// Returns the values of a probe as typed data, by its signature.
 fn typed(signature: &Signature, untrusted: &[u8]) -> Vec<u8> {
     let mut data = ProbeData::new_zeroed();
     let front = untrusted.get(..PROBE_DATA_BYTES).unwrap_or_default();
@@ -274,7 +277,7 @@ fn typed(signature: &Signature, untrusted: &[u8]) -> Vec<u8> {
     signature.data(data.kind, &values, |nth| texts.get(nth).copied().flatten())
 }
 
-/// Returns the header, of this type.
+/// Returns the header with this type.
 pub(super) fn with_type(header: EventHeader, event_type: EventTypeId) -> EventHeader {
     EventHeader {
         event_type,

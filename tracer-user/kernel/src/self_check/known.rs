@@ -13,7 +13,7 @@ pub struct KnownFacts {
     pub pid: u64,
     pub tid: u64,
     pub comm: Vec<u8>,
-    /// Fields of `stat`, from the third one on, which is a letter and 0 here.
+    /// Fields of `stat`, from the third one on. That one is a letter, and 0 here.
     stat: Vec<u64>,
     /// Content of `status`.
     status: String,
@@ -26,7 +26,7 @@ pub struct KnownFacts {
     pub pid_namespace: u64,
     /// The lower bits of the flags of its memory.
     pub memory_flags: Option<u64>,
-    /// Name of the folder, where that is part of its path.
+    /// Name of the current folder; `None` where the folder is the root of a mount.
     pub folder: Option<Vec<u8>>,
     /// `/proc/PID/task/TID/comm`.
     pub file: KnownFile,
@@ -40,11 +40,11 @@ pub struct KnownFile {
     pub file: File,
     pub inode: u64,
     pub magic: u64,
-    /// Place where its mount is, as the last part of a path.
+    /// Last part of the path at which its mount is; `None` for `/`.
     pub mount_point: Option<Vec<u8>>,
-    /// Root of that mount, as the last part of the path within its file system.
+    /// Last part of the path of that mount's root within its file system.
     pub mount_root: Option<Vec<u8>>,
-    /// Root of the mount in which that is mounted, likewise.
+    /// Last part of the path of the root of the mount in which that one is mounted.
     pub parent_root: Option<Vec<u8>>,
 }
 
@@ -71,7 +71,8 @@ impl KnownFacts {
             tid: tid(),
             comm,
             stat,
-            // The files that are opened below may make the table of them larger.
+            // Files are opened before `status` is read: they may enlarge the table of files, whose
+            // size `status` has.
             file: KnownFile::open("/proc/thread-self/comm")?,
             namespace_file: KnownFile::open("/proc/thread-self/ns/pid")?,
             datagrams: Datagrams::connect().ok(),
@@ -180,15 +181,15 @@ fn mount_of(file: BorrowedFd<'_>) -> io::Result<String> {
     Ok(id.unwrap_or_default().trim().to_owned())
 }
 
-/// Returns the last part of a path; `/` for the root. `None` where the kernel has written it
-/// otherwise.
+/// Returns the last part of a path; `/` for the root. `None` where the kernel shows the path in
+/// another form.
 fn last_part(path: &str) -> Option<Vec<u8>> {
     let is_plain = path.starts_with('/') && !path.contains('\\') && !path.ends_with("//deleted");
     let last = path.rsplit('/').next().filter(|last| !last.is_empty());
     is_plain.then(|| last.unwrap_or("/").into())
 }
 
-/// Returns the name of the current folder, where it is not that of a mount.
+/// Returns the name of the current folder; `None` where the folder is the root of a mount.
 fn folder() -> io::Result<Option<Vec<u8>>> {
     let open = |path| {
         let mut options = File::options();

@@ -1,8 +1,9 @@
 //! Checks whether types from a file are those of the kernel that runs.
 //!
-//! Types of another kernel have other offsets, and the bytes read there look like data. So before
-//! they are used, a program of some hundred instructions reads, by these offsets, facts that this
-//! thread also knows of itself: pids, names, users, memory, open files, sockets, registers.
+//! Types of another kernel have other offsets, and the bytes at these offsets look like data too.
+//! So before types from a file are used, a program of some hundred instructions reads, by their
+//! offsets, facts that this thread also knows of itself: pids, names, users, memory, open files,
+//! sockets, registers.
 //!
 //! - `known`: facts that this process knows of itself.
 //! - `readings`: the members that are read, and the values that they have to have.
@@ -51,7 +52,7 @@ impl SelfCheckError {
 ///
 /// # Errors
 ///
-/// One was not, or nothing can be compared.
+/// A member was not, or nothing can be compared.
 pub fn check(btf: &Btf<'_>, globals: &[Global]) -> Result<usize, SelfCheckError> {
     /// Number of attempts: another thread of this process may change the values meanwhile.
     const TRIES: u32 = 3;
@@ -67,14 +68,14 @@ pub fn check(btf: &Btf<'_>, globals: &[Global]) -> Result<usize, SelfCheckError>
 
 fn check_once(btf: &Btf<'_>, globals: &[Global]) -> Result<usize, SelfCheckError> {
     let known = KnownFacts::find().map_err(SelfCheckError::impossible("/proc/thread-self"))?;
-    // No pointer is followed before what lies beside it is known to be right.
+    // Pointers are followed only once the members beside them are known to be right.
     let first = compare(direct(btf, globals, &known))?;
     Ok(first + compare(followed(btf, globals, &known))?)
 }
 
 fn compare(mut readings: Vec<Reading>) -> Result<usize, SelfCheckError> {
     let observed = observe(&readings).or_else(|error| {
-        // A kernel without the helpers that say something of control groups.
+        // The kernel may lack the helpers for control groups: their readings are left out then.
         let all = readings.len();
         readings.retain(|reading| !reading.is_of_group());
         if readings.len() == all {
@@ -141,7 +142,7 @@ mod tests {
                 seen.push(globals[at].name);
             }
         }
-        // What lies behind others may be the same, or is not looked at.
+        // Other members may have the same value at the shifted offset, or are not compared.
         for name in [
             "TASK_PID",
             "TASK_TGID",

@@ -1,7 +1,7 @@
-//! The program that reads what there is to compare, in the thread that asks.
+//! The program that reads the values to be compared, in the calling thread.
 //!
-//! It is attached to the entries of all system calls for as long as this thread takes for one call,
-//! which no other program makes with these arguments.
+//! This thread attaches it to the entries of all system calls for as long as one call takes. No
+//! other program makes this call with these arguments.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use crate::mapping::{Access, MapMemory};
 
 /// The system call that is made: it takes no arguments, and so changes nothing.
 pub const CALL: u64 = libc::SYS_getpid as u64;
-/// Arguments that are given to it all the same.
+/// Arguments that are passed to the call all the same: the program finds them in the registers.
 pub const ARGUMENTS: [u64; 6] = [
     0x5a01_0000_0b1f_0001,
     0x5a02_0000_0b1f_0002,
@@ -55,7 +55,7 @@ mod at {
     pub const EACH: usize = super::VALUE_BYTES + 8;
 }
 
-/// Reads all of it.
+/// Reads the values of all readings.
 ///
 /// # Errors
 ///
@@ -67,7 +67,7 @@ pub fn observe(readings: &[Reading]) -> Result<Observed, SelfCheckError> {
     let seen = seen.map_err(SelfCheckError::impossible("mmap"))?;
     let program = assembled::load("self_check", &assemble(map.as_raw_fd(), readings));
     let program = program.map_err(SelfCheckError::impossible("bpf(BPF_PROG_LOAD)"))?;
-    // Where it may not be pinned, less is seen.
+    // Where this thread may not be pinned, the comparison shows less.
     let _pinned = Pinned::to_last().ok();
     leave_the_cpu();
     let link = call::attach(&program, Some(c"sys_enter"));
@@ -99,7 +99,7 @@ pub fn observe(readings: &[Reading]) -> Result<Observed, SelfCheckError> {
     })
 }
 
-/// Leaves the CPU: the kernel writes some of a thread's registers down as the thread leaves its
+/// Leaves the CPU: the kernel stores some registers of a thread only when the thread leaves its
 /// CPU.
 fn leave_the_cpu() {
     std::thread::sleep(Duration::from_millis(1));
@@ -126,7 +126,7 @@ fn make_map(bytes: usize) -> io::Result<OwnedFd> {
 /// Registers of the program, and their content.
 mod register {
     pub use crate::assembled::register::{FIRST, RESULT, THIRD};
-    /// `struct pt_regs *`, and then the same again.
+    /// The context: a `struct pt_regs *`, and then the number of the call.
     pub const CONTEXT: u8 = 6;
     pub const MAP: u8 = 7;
     pub const TASK: u8 = 8;
@@ -142,13 +142,13 @@ mod helper {
 }
 
 impl Assembly {
-    /// Writes down what a helper says.
+    /// Calls a helper, and writes its result to the map.
     fn write_down(&mut self, helper: i32, at: i16) {
         self.call(helper);
         self.put_at(WRITE, register::MAP, register::RESULT, at, 0);
     }
 
-    /// Follows the pointers of a reading, and writes down what is at its end.
+    /// Follows the pointers of a reading, and reads the value at their end to the map.
     fn reading(&mut self, reading: &Reading, to: usize) {
         let base = match reading.base {
             Base::Task => register::TASK,
@@ -177,7 +177,7 @@ fn assemble(map: i32, readings: &[Reading]) -> Vec<Instruction> {
     const ENTRY: u8 = 2;
     let mut program = Assembly::default();
     program.put(COPY, register::CONTEXT, register::FIRST, 0);
-    // Only in this thread, in this call, once.
+    // The program goes on only in this thread, in this call, and once.
     program.call(helper::PID);
     // SAFETY: takes nothing, and cannot fail.
     let tid = unsafe { libc::gettid() };
@@ -214,8 +214,8 @@ struct Pinned {
 }
 
 impl Pinned {
-    /// Pins the thread to the last CPU that it may have: that the first one is 0, as much else is,
-    /// says little.
+    /// Pins the thread to the last CPU that it may have. The number of the first one is 0, as many
+    /// other values are, so that it would show little.
     fn to_last() -> io::Result<Self> {
         // SAFETY: all-zero bytes are an empty set.
         let mut before: libc::cpu_set_t = unsafe { std::mem::zeroed() };

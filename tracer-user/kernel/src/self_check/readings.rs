@@ -22,13 +22,13 @@ pub enum Base {
     Registers,
 }
 
-/// Something in the kernel.
+/// Reading of a member in the kernel.
 #[derive(Clone, Debug)]
 pub struct Reading {
     /// The member that it is, as `struct.member`.
     pub name: &'static str,
     pub base: Base,
-    /// Offsets: at each but the last is a pointer, which the next one counts from.
+    /// Offsets. At each but the last there is a pointer, from which the next offset counts.
     pub steps: Vec<i32>,
     /// Bytes of it, at most [`VALUE_BYTES`].
     pub bytes: usize,
@@ -87,7 +87,7 @@ impl Reading {
     }
 }
 
-/// Puts the readings together, as far as their offsets are known.
+/// Builder of the list of readings, which leaves out those whose offsets are not known.
 struct List<'a> {
     globals: &'a [Global],
     btf: &'a Btf<'a>,
@@ -298,7 +298,8 @@ fn memory(list: &mut List<'_>, known: &KnownFacts) {
         let expected = known.stat(field).map(Expected::Is);
         list.behind(name, &[memory, list.at(global)], 8, expected);
     }
-    /// Bits for whether memory may be dumped, and which: the other bits change as the process runs.
+    /// Bits that say whether the memory may be dumped, and which parts of it. The other bits change
+    /// as the process runs.
     const MASK: u64 = 0x7ff;
     let flags = known.memory_flags;
     let flags = flags.map(|flags| Expected::Bits(MASK, flags & MASK));
@@ -349,7 +350,8 @@ fn file(list: &mut List<'_>, known: &KnownFile, tid: u64) {
 fn mount(list: &mut List<'_>, known: &KnownFile, way: &[Option<i32>], name: &[Option<i32>; 2]) {
     let mount = list.at("FILE_MOUNT");
     let (root, inside) = (list.at("MOUNT_ROOT"), list.at("MOUNT_MOUNT"));
-    // From what files have of a mount to its other members.
+    // Returns the distance from the part of a mount that files point to, to another member of the
+    // mount.
     let beside = |member: Option<i32>| member?.checked_sub(inside?);
     let point = beside(list.at("MOUNT_POINT"));
     let parent = beside(list.at("MOUNT_PARENT"));
@@ -468,7 +470,7 @@ fn run_queue(list: &mut List<'_>) {
         let at = at.and_then(|(distance, inside)| distance.checked_add(inside));
         list.behind(name, &[fair, queue, at], 4, cpu());
     }
-    /// Soft interrupts, and others.
+    /// Bits of the count for soft interrupts, and for others.
     const INTERRUPTS: u64 = 0xff_ff00;
     let count = list
         .at("PREEMPT_COUNT_DISTANCE")
