@@ -5,13 +5,16 @@
 //! are received and closed in a thread of their own, and the client's place among the connections
 //! is taken for as long: a user who has the agent wait takes places of its own only.
 //!
-//! Files in messages that were never received are closed as the connection is. They are not
-//! flushed, and a socket that lingers ends that for a signal, which a timer sends.
+//! Files in messages that were never received are closed as the connection is, in such a thread
+//! too. A socket that lingers ends that for a signal, which a timer sends; a file system that has
+//! writes to pass on does not.
 
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 use std::sync::Once;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
@@ -98,35 +101,82 @@ where
 
 /// Connection that is closed without a wait.
 #[derive(Debug)]
-pub struct ClosingConnection(ManuallyDrop<UnixStream>);
+pub struct ClosingConnection {
+    stream: ManuallyDrop<UnixStream>,
+    /// The client's place, where it has one.
+    slot: Option<Slot>,
+}
+
+/// Threads that close connections of clients without a place.
+static REFUSING: AtomicUsize = AtomicUsize::new(0);
+
+/// Most of these threads. Beyond that, the connections are closed where they are refused.
+const MOST_REFUSING: usize = 32;
 
 impl ClosingConnection {
     /// Makes it of a connection.
     pub fn new(stream: UnixStream) -> Self {
-        Self(ManuallyDrop::new(stream))
+        Self {
+            stream: ManuallyDrop::new(stream),
+            slot: None,
+        }
+    }
+
+    /// Notes the client's place, which is taken until the connection is closed.
+    pub fn take_place(&mut self, slot: &Slot) {
+        self.slot = Some(slot.clone());
     }
 
     /// Returns the connection.
     pub fn stream(&self) -> &UnixStream {
-        &self.0
+        &self.stream
     }
 
     /// Returns the connection, to be written to.
     pub fn stream_mut(&mut self) -> &mut UnixStream {
-        &mut self.0
+        &mut self.stream
     }
 }
 
 impl Drop for ClosingConnection {
     fn drop(&mut self) {
-        let socket = self.0.as_raw_fd();
+        let socket = self.stream.as_raw_fd();
         // Nothing more comes.
         // SAFETY: takes integers only.
         unsafe { libc::shutdown(socket, libc::SHUT_RD) };
-        let nudged = has_unread(socket).then(Nudged::begin);
         // SAFETY: it is not used any more.
-        unsafe { ManuallyDrop::drop(&mut self.0) };
-        drop(nudged);
+        let stream = unsafe { ManuallyDrop::take(&mut self.stream) };
+        if !has_unread(socket) {
+            return;
+        }
+        let Ok(stream) = stream.into_std() else {
+            return;
+        };
+        // Where no thread begins, the connection stays open: to close it here might take for ever.
+        let mut stream = ManuallyDrop::new(stream);
+        let close = move || {
+            let nudged = Nudged::begin();
+            // SAFETY: it is not used any more.
+            unsafe { ManuallyDrop::drop(&mut stream) };
+            drop(nudged);
+        };
+        if let Some(slot) = &self.slot {
+            let _ended = in_thread(slot, close);
+        } else if REFUSING.fetch_add(1, Relaxed) < MOST_REFUSING {
+            let begun = thread::Builder::new().stack_size(STACK_BYTES);
+            let begun = begun.spawn(move || {
+                let mut close = close;
+                close();
+                REFUSING.fetch_sub(1, Relaxed);
+            });
+            if begun.is_err() {
+                REFUSING.fetch_sub(1, Relaxed);
+            }
+        } else {
+            REFUSING.fetch_sub(1, Relaxed);
+            let mut close = close;
+            close();
+        }
     }
 }
 

@@ -218,9 +218,15 @@ impl State {
     }
 }
 
+/// Time of a process of which it is not known yet whether it still is the one that was asked for.
+const NOT_CONFIRMED: MonotonicNs = MonotonicNs(u64::MAX);
+
 struct Subscription {
     wish: Terms,
     processes: HashMap<i32, Watched>,
+    /// Since when it is known of processes that were asked for that they are these: what is older
+    /// is not theirs, or not to be seen.
+    asked: HashMap<i32, MonotonicNs>,
     leaving: Leaving,
     is_running: bool,
     filter: EventSet,
@@ -243,14 +249,14 @@ impl State {
         unseen.sort_by_key(|step| step.time);
         for step in unseen.extract_if(.., |step| step.time <= until) {
             if let Some(child) = step.child {
-                self.forget_reused(child, step.pid);
+                self.forget_reused(child, step.pid, step.time);
             }
             for id in self.concerned.with(step.pid) {
                 let Some(subscription) = self.subscriptions.get_mut(id) else {
                     continue;
                 };
                 match step.child {
-                    Some(child) => subscription.inherit(child, step.pid),
+                    Some(child) => subscription.inherit(child, step.pid, step.time),
                     None => subscription.end_unseen(&step),
                 }
             }
@@ -269,10 +275,10 @@ impl State {
     }
 
     /// Forgets what had the pid of a new process before.
-    fn forget_reused(&mut self, child: i32, parent: i32) {
+    fn forget_reused(&mut self, child: i32, parent: i32, time: MonotonicNs) {
         for id in self.concerned.with(child) {
             if let Some(subscription) = self.subscriptions.get_mut(id) {
-                subscription.forget_reused(child, parent);
+                subscription.forget_reused(child, parent, time);
             }
         }
     }
@@ -361,7 +367,7 @@ impl State {
             _ => {}
         }
         if let Some(child) = child {
-            self.forget_reused(child, header.pid);
+            self.forget_reused(child, header.pid, header.time);
         }
         let misses_a_switch = self.misses_a_switch(header);
         for id in self.concerned.with(header.pid) {
@@ -492,6 +498,27 @@ impl Hub {
             }
         }
         all
+    }
+
+    /// Asks anew which of these processes each subscription may see, before they are marked: what
+    /// had one of these pids may have ended without a report, and another process may have it.
+    pub fn doubt_some(&self, pids: &[i32]) {
+        let mut state = self.lock();
+        let mut known = HashMap::new();
+        for subscription in state.subscriptions.values_mut() {
+            let viewer = subscription.wish.viewer;
+            for pid in pids {
+                let Some(watched) = subscription.processes.get_mut(pid) else {
+                    continue;
+                };
+                let may_see = known
+                    .entry((*pid, viewer))
+                    .or_insert_with(|| viewer.may_see_now(*pid));
+                if !*may_see {
+                    *watched = Watched::Hidden;
+                }
+            }
+        }
     }
 
     /// Returns how a process is traced for all subscriptions that have it, if one has.
@@ -697,6 +724,7 @@ impl Hub {
         let subscription = Subscription {
             wish,
             processes: HashMap::from([(wish.pid, watched)]),
+            asked: HashMap::from([(wish.pid, NOT_CONFIRMED)]),
             leaving: Leaving::default(),
             is_running: false,
             filter: EventSet::EMPTY,
@@ -747,9 +775,20 @@ impl Hub {
             Watched::SEEN
         };
         subscription.processes.insert(pid, watched);
+        subscription.asked.insert(pid, NOT_CONFIRMED);
         state.watch_code(pid);
         state.concerned.add(pid, id);
         Ok(true)
+    }
+
+    /// Notes that a process which was asked for is the one that was proven to be the asker's to
+    /// trace: its events since this time are given.
+    pub fn confirm(&self, id: SubscriptionId, pid: i32, since: MonotonicNs) {
+        if let Some(subscription) = self.lock().subscriptions.get_mut(&id)
+            && let Some(asked) = subscription.asked.get_mut(&pid)
+        {
+            *asked = since.min(*asked);
+        }
     }
 
     /// Tells whether a subscription has this process, and may see it now.
@@ -767,6 +806,7 @@ impl Hub {
     pub fn remove_from(&self, id: SubscriptionId, pid: i32) {
         if let Some(subscription) = self.lock().subscriptions.get_mut(&id) {
             subscription.processes.remove(&pid);
+            subscription.asked.remove(&pid);
         }
     }
 
@@ -838,15 +878,18 @@ impl Subscription {
         if let Some(ExecStep::Done(sight)) = step {
             self.exec_done(pid, &sight, common);
         }
-        self.take_seen(header, data, common);
+        let is_older = self.is_older(pid, header.time);
+        if !is_older {
+            self.take_seen(header, data, common);
+        }
         if step == Some(ExecStep::Begins) && !self.wish.viewer.sees_all() {
             self.exec_begins(pid);
         }
         if let Some(child) = child {
-            self.inherit(child, pid);
+            self.inherit(child, pid, header.time);
         }
         // The kernel may give the pid to a process that is not traced.
-        if header.event_type == EventTypeId::EXIT {
+        if header.event_type == EventTypeId::EXIT && !is_older {
             self.end(pid, header.tid, header.time);
         }
     }
@@ -860,7 +903,7 @@ impl Subscription {
 
     /// Has a process end of which no event says so.
     fn end_unseen(&mut self, step: &UnseenStep) {
-        if self.ends_seen(step.pid, step.time) {
+        if !self.is_older(step.pid, step.time) && self.ends_seen(step.pid, step.time) {
             self.leaving.add_unseen(step.pid, step.tid, step.time);
         }
     }
@@ -868,6 +911,7 @@ impl Subscription {
     /// Removes a process that ends. Returns whether it is its own until then.
     fn ends_seen(&mut self, pid: i32, time: MonotonicNs) -> bool {
         self.said.remove(&pid);
+        self.asked.remove(&pid);
         match self.processes.remove(&pid) {
             Some(Watched::InExec { held, .. }) => {
                 held.iter()
@@ -879,8 +923,18 @@ impl Subscription {
         }
     }
 
-    /// Has a child too that one of its processes makes, if it wants children.
-    fn inherit(&mut self, child: i32, parent: i32) {
+    /// Tells whether something happened before the process was asked for, to it or to another one
+    /// that had its pid.
+    fn is_older(&self, pid: i32, time: MonotonicNs) -> bool {
+        self.asked.get(&pid).is_some_and(|asked| time < *asked)
+    }
+
+    /// Has a child too that one of its processes makes, if it wants children. One that was made
+    /// before the parent was asked for is not traced, and its end is not reported.
+    fn inherit(&mut self, child: i32, parent: i32, time: MonotonicNs) {
+        if self.is_older(parent, time) {
+            return;
+        }
         if let Some(parent) = self.processes.get(&parent).filter(|_| self.wish.inherit) {
             let watched = parent.child();
             self.processes.insert(child, watched);
@@ -889,13 +943,18 @@ impl Subscription {
 
     /// Forgets a process whose pid another one has now, the child of `parent`: its end may not have
     /// been reported.
-    fn forget_reused(&mut self, child: i32, parent: i32) {
+    fn forget_reused(&mut self, child: i32, parent: i32, time: MonotonicNs) {
+        // A process that asks for itself soon after its fork is the one that was made.
+        if self.is_older(child, time) {
+            return;
+        }
         self.leaving.forget(child);
         let is_its_own = self.wish.inherit && self.processes.contains_key(&parent);
         self.said.remove(&child);
         if !is_its_own {
             self.processes.remove(&child);
         }
+        self.asked.remove(&child);
     }
 
     /// Returns the processes whose events may concern it.

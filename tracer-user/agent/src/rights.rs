@@ -14,7 +14,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
 
 use crate::mounts::OtherMounts;
 
@@ -166,7 +165,11 @@ fn pid_of(process: &OwnedFd) -> Result<i32, NotProven> {
 
 /// Tells whether a pid is that of a process, and not of another of its threads.
 fn is_process(pid: i32) -> bool {
-    Path::new(&format!("/proc/{pid}/task/{pid}")).exists()
+    let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return false;
+    };
+    let process = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    process.is_some_and(|of| of.trim().parse() == Ok(pid))
 }
 
 /// Tells whether a descriptor was opened for reading: for one that only names a file (`O_PATH`) the
@@ -223,15 +226,23 @@ mod tests {
     use std::fs::{File, OpenOptions};
     use std::os::fd::{FromRawFd as _, RawFd};
     use std::os::unix::fs::OpenOptionsExt as _;
+    use std::path::Path;
     use std::process::{Child, Command};
 
     use super::*;
 
     fn pidfd(pid: i32) -> OwnedFd {
+        pidfd_with(pid, 0).unwrap()
+    }
+
+    fn pidfd_with(pid: i32, flags: libc::c_int) -> io::Result<OwnedFd> {
         // SAFETY: takes integers only.
-        let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, flags) };
+        if opened < 0 {
+            return Err(io::Error::last_os_error());
+        }
         // SAFETY: just opened, and no other value owns it.
-        unsafe { OwnedFd::from_raw_fd(RawFd::try_from(opened).unwrap()) }
+        Ok(unsafe { OwnedFd::from_raw_fd(RawFd::try_from(opened).unwrap()) })
     }
 
     fn memory(pid: i32) -> OwnedFd {
@@ -267,6 +278,21 @@ mod tests {
                     std::thread::yield_now();
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_thread_is_no_process() {
+        /// `PIDFD_THREAD`, since 6.9.
+        const THREAD: libc::c_int = libc::O_EXCL;
+        let thread = std::thread::spawn(|| {
+            let tid = tracer_area::own_tid();
+            let descriptor = pidfd_with(tid, THREAD);
+            descriptor.map(|descriptor| refused(descriptor, memory(tid)))
+        });
+        match thread.join().unwrap() {
+            Ok(refusal) => assert!(matches!(refusal, NotProven::NotHere), "{refusal:?}"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EINVAL)),
         }
     }
 

@@ -187,10 +187,12 @@ pub struct Guest {
 impl Guest {
     /// Admits a program, unless there are too many of its user's.
     pub fn admit(stream: UnixStream, connections: &Arc<Mutex<Shares>>) -> Option<Self> {
-        let connection = ClosingConnection::new(stream);
+        let mut connection = ClosingConnection::new(stream);
         let credentials = connection.stream().peer_cred().ok()?;
+        let slot = Slot::take(credentials.uid(), connections)?;
+        connection.take_place(&slot);
         Some(Self {
-            slot: Slot::take(credentials.uid(), connections)?,
+            slot,
             connection,
             credentials,
         })
@@ -338,7 +340,7 @@ impl Conversation {
                         self.subscription = self.hub.subscribe(wish);
                         match self.subscription {
                             None => too_many(self.hub.most_subscriptions()),
-                            Some(_) => self.begin(permitted).await,
+                            Some(id) => self.begin(id, permitted).await,
                         }
                     }
                     Err(refusal) => refusal,
@@ -467,12 +469,13 @@ impl Conversation {
     }
 
     /// Begins with a process that is subscribed to by now.
-    async fn begin(&self, permitted: Permitted) -> Answer {
+    async fn begin(&self, id: SubscriptionId, permitted: Permitted) -> Answer {
         if let Host::Service(service) = &self.host
             && let Err(why) = service.orders.trace(self.room, permitted.pid).await
         {
             return refused(libc::ENOTSUP, &why);
         }
+        let now = monotonic_now();
         // What is traced by now is the process that was proven to be the asker's to trace, and not
         // another one that has its pid.
         if permitted.proof.as_ref().is_some_and(|proof| !proof.lives()) {
@@ -483,6 +486,7 @@ impl Conversation {
         if !permitted.viewer.may_see_now(permitted.pid) {
             return unseen();
         }
+        self.hub.confirm(id, permitted.pid, now);
         Answer::Done
     }
 
@@ -492,7 +496,7 @@ impl Conversation {
             Ok(added) => added,
             Err(refusal) => return refused(libc::EAGAIN, &refusal),
         };
-        let answer = self.begin(permitted).await;
+        let answer = self.begin(id, permitted).await;
         if is_new && matches!(answer, Answer::Refused { .. }) {
             self.hub.remove_from(id, pid);
             self.release(vec![pid]);

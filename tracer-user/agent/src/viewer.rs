@@ -13,7 +13,7 @@ use tracer_common::kernel::Sight;
 const MAY_TRACE_ALL: u64 = 1 << 19;
 
 /// A controller, as the kernel noted it when it connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Viewer {
     /// Its user.
     pub user: u32,

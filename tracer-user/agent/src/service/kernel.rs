@@ -372,7 +372,10 @@ impl Recordings {
         }
         match Recording::load(bits, None, true) {
             Ok(mut loaded) => {
-                for (pid, traced) in self.hub.processes() {
+                let processes = self.hub.processes();
+                let pids: Vec<i32> = processes.keys().copied().collect();
+                self.hub.doubt_some(&pids);
+                for (pid, traced) in processes {
                     let _ = mark(&mut loaded.tracer, pid, Some(traced));
                 }
                 self.hub.report_to(loaded.tracer.wanted());
@@ -402,6 +405,7 @@ impl Recordings {
     pub fn release(&mut self, pids: &[i32]) {
         // Which have ended is known then: their pids may be others'.
         self.collect();
+        self.hub.doubt_some(pids);
         let mut untraced = Vec::new();
         for pid in pids {
             let kept = self.hub.traced_for(*pid);
@@ -432,7 +436,10 @@ impl Recordings {
         let Some(unsure) = self.unsure.take_if(|unsure| unsure.at <= watermark) else {
             return;
         };
-        for (pid, traced) in self.hub.processes() {
+        let processes = self.hub.processes();
+        let pids: Vec<i32> = processes.keys().copied().collect();
+        self.hub.doubt_some(&pids);
+        for (pid, traced) in processes {
             let is_another = unsure.untraced.contains(&pid);
             if is_another {
                 self.hub.lose_of(pid);
