@@ -23,8 +23,8 @@ use super::wait::holding_back_signals;
 
 const SHORTEST_WAIT: Duration = Duration::from_micros(200);
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
-/// Longest sleep of a reader that has a deadline, even where a trace point wakes it: the clock may
-/// have been set.
+/// Longest sleep of a reader, even where a trace point wakes it: the clock may have been set, and
+/// the thread that recorded an event may have been killed before it woke the reader.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// Where the caller wants an event to be written.
@@ -180,7 +180,6 @@ impl Destination {
                         let step = self.step(trid, Effort::Collect, deadline);
                         let slept = match &step {
                             Step::Done(_) => 0,
-                            Step::Wait(Duration::MAX) => signals.sleep(Duration::MAX, bell),
                             Step::Wait(left) => signals.sleep((*left).min(LONGEST_SLEEP), bell),
                         };
                         Self::leave_bell(trid, bell);
