@@ -622,6 +622,39 @@ fn a_truncated_log_says_so_and_shows_what_is_there() {
 }
 
 #[test]
+fn each_answer_says_what_a_damaged_log_lacks() {
+    let log = Log::completed(100_000);
+    let mut bytes = fs::read(log.path()).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 1000].fill(0);
+    fs::write(log.path(), bytes).unwrap();
+    let path = log.path();
+    let path = path.to_str().unwrap();
+
+    for command in ["stat", "why", "explain", "compare"] {
+        let more = match command {
+            "why" => &["--whole"][..],
+            "compare" => &[path],
+            _ => &[],
+        };
+        let said = |options: &[&str]| {
+            let output = output(command, &log.path(), &[more, options].concat());
+            assert_eq!(output.status.code(), Some(1), "{command}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let text = said(&[]);
+        assert!(text.contains("the log is damaged: "), "{command}: {text}");
+        let json: serde_json::Value = serde_json::from_str(&said(&["--format", "json"])).unwrap();
+        let damage = if command == "compare" {
+            &json["a"][0]["damage"]
+        } else {
+            &json["damage"]
+        };
+        assert!(damage["bytes"].as_u64() > Some(0), "{command}: {json}");
+    }
+}
+
+#[test]
 fn a_closed_pipe_is_no_failure() {
     let log = Log::completed(100_000);
     let mut process = tracer("read", &log.path(), &[])

@@ -26,6 +26,7 @@
 pub mod budget;
 pub mod compare;
 pub mod counting;
+mod damage;
 pub mod explain;
 pub mod flame;
 pub mod html_report;

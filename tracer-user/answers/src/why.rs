@@ -12,6 +12,7 @@ use tracer_text::escape::push_for_people;
 use tracer_text::say;
 
 use crate::budget::Budget;
+use crate::damage::damage;
 use crate::queries::words::{duration, seconds, share, thread};
 use crate::queries::{Answering, Paths, Question, ShownSpan, SpanChoice, SpanKind, follow, tree};
 use crate::stat::{render_kind, render_unended};
@@ -112,7 +113,7 @@ const BRIEF_LINES: usize = 39;
 /// Renders the answer: all spans together, and the slowest one by one.
 #[must_use]
 pub fn text(why: &Why, is_brief: bool) -> String {
-    let mut out = answer(why, is_brief);
+    let mut out = why.summary.condition_lines() + &answer(why, is_brief);
     // It takes nothing from the answer, and comes behind it.
     if why.lost == 0 && why.summary.not_reported() > 0 {
         out.push_str(&format!("0 events lost{}\n", why.summary.but_for()));
@@ -246,6 +247,7 @@ pub fn json(why: &Why) -> Value {
     let (has_switches, has_wakeups) = why.paths.has_switches_and_wakeups();
     json!({
         "lost": why.lost,
+        "damage": why.summary.damage().map(damage),
         "not_reported": why.summary.not_reported(),
         "has_switches": has_switches,
         "has_wakeups": has_wakeups,

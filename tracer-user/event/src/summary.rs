@@ -257,7 +257,40 @@ impl Summary {
     pub fn but_for(&self) -> String {
         let is_request = |name: &[u8]| name.starts_with(b"linux_trace_block_");
         let has_requests = self.events.iter().any(|(name, _)| is_request(name));
-        but_for(self.not_reported(), self.lost_by_tracer(), has_requests)
+        // A log that is damaged is not complete.
+        let missing = self.lost_by_tracer() + u64::from(self.damage().is_some());
+        but_for(self.not_reported(), missing, has_requests)
+    }
+
+    /// Returns words for people about a log that is damaged or was not completed, line by line;
+    /// empty of any other.
+    #[must_use]
+    pub fn condition(&self) -> String {
+        let mut out = Vec::new();
+        if let Some(log) = &self.log {
+            log.push_for_people(&mut out);
+        }
+        String::from_utf8_lossy(&out).trim_start().to_owned()
+    }
+
+    /// Returns that condition as lines.
+    #[must_use]
+    pub fn condition_lines(&self) -> String {
+        let condition = self.condition();
+        if condition.is_empty() {
+            condition
+        } else {
+            condition + "\n"
+        }
+    }
+
+    /// Returns the damage of a log: sites, bytes that could not be read, and packets that are
+    /// missing. `None` where there is none.
+    #[must_use]
+    pub fn damage(&self) -> Option<[u64; 3]> {
+        let log = self.log.filter(|log| !log.is_whole())?;
+        let damage = log.damage;
+        Some([damage.sites, damage.bytes, damage.packets_missing])
     }
 
     /// Appends the CPUs on which rings were full, where that is known.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::beside::{Beside, LockTime, StackDifferences};
 use super::subject::{CallDifference, CauseDifference, Difference, SubjectSide};
 use super::{Comparison, Run};
+use crate::damage::damage;
 use crate::flame::FlameKind;
 
 /// Stacks of a kind that are listed.
@@ -34,6 +35,7 @@ fn runs(runs: &[Run]) -> Value {
         json!({
             "file": run.file.to_string_lossy(),
             "lost": run.lost,
+            "damage": run.damage.map(damage),
             "missing": run.missing,
         })
     });

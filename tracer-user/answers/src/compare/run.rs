@@ -36,6 +36,10 @@ pub struct Run {
     pub outcome: Outcome,
     /// Events that the trace lost.
     pub lost: u64,
+    /// Damage of the log, in words; empty without any.
+    pub condition: String,
+    /// Its sites, the bytes that could not be read, and the packets that are missing.
+    pub damage: Option<[u64; 3]>,
     /// Words for what is unknown because no such events were recorded.
     pub missing: Option<&'static str>,
     /// First process, from its beginning to its end.
@@ -148,6 +152,8 @@ impl Run {
             file: file.to_owned(),
             outcome: statistics.outcome(),
             lost: statistics.lost,
+            condition: statistics.summary.condition(),
+            damage: statistics.summary.damage(),
             missing: statistics.paths.missing_events(),
             whole: whole_of(&mut whole),
             spans: spans_of(&statistics.paths, ended, timelines.unwrap_or_default()),

@@ -76,6 +76,9 @@ fn push_side(out: &mut String, letter: &str, runs: &[Run]) {
         if run.lost > 0 {
             out.push_str(&format!("   {file}: {} events were lost\n", run.lost));
         }
+        for line in run.condition.lines() {
+            out.push_str(&format!("   {file}: {line}\n"));
+        }
         if let Some(missing) = run.missing {
             out.push_str(&format!("   {file}: {missing}\n"));
         }

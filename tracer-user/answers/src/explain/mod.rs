@@ -23,6 +23,7 @@ use tracer_log_view::{Log, Walk, outcome};
 use tracer_output::terminal::Outcome;
 
 use crate::budget::Budget;
+use crate::damage::damage;
 use crate::queries::{Answering, follow};
 
 pub use finding::{RuleFinding, Sure};
@@ -161,6 +162,7 @@ pub fn json(explanation: &Explanation) -> Value {
         "wall_ns": facts.wall(),
         "events": events.map(|(_, count)| *count).sum::<u64>(),
         "lost": facts.statistics.lost,
+        "damage": facts.statistics.summary.damage().map(damage),
         "calls_sampled": facts.windows.share_of_all(),
         "not_reported": facts.statistics.summary.not_reported(),
         "path_of": facts.path.as_ref().map(|path| String::from_utf8_lossy(&path.comm)),

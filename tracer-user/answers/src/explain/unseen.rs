@@ -12,7 +12,8 @@ const MOST: usize = 5;
 #[must_use]
 pub fn unseen(facts: &TraceFacts, judged: &Judged) -> Vec<String> {
     let statistics = &facts.statistics;
-    let mut all = Vec::new();
+    let condition = statistics.summary.condition();
+    let mut all: Vec<String> = condition.lines().map(str::to_owned).collect();
     if statistics.lost > 0 {
         all.push(format!(
             "{} events were lost: times around them are unknown; a larger --ring-size loses fewer",

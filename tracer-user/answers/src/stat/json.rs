@@ -9,6 +9,7 @@ use tracer_analysis::{CallKey, CallTotal, Durations, Thread, ThreadTotal, Unende
 use super::kernel::{faults, interrupts, requests, signals};
 use super::locks::locks;
 use super::{By, Group, SortBy, Statistics, View};
+use crate::damage::damage;
 use crate::queries::words::{call_name, inside};
 use crate::queries::{Functions, SpanKind, tree};
 
@@ -70,6 +71,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "span_ns": statistics.span_ns,
         "stillness": statistics.paths.stillness(),
         "lost": statistics.lost,
+        "damage": statistics.summary.damage().map(damage),
         "not_reported": statistics.summary.not_reported(),
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,

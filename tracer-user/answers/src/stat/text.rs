@@ -28,6 +28,7 @@ pub fn text(statistics: &Statistics, view: View) -> String {
         statistics.lost,
         statistics.summary.but_for()
     );
+    out.push_str(&statistics.summary.condition_lines());
     if let Some(stillness) = statistics.paths.stillness() {
         out.push_str(&format!("{stillness}\n"));
     }
