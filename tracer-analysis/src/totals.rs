@@ -104,6 +104,7 @@ impl ThreadTotals {
             }
             State::Runnable(wait) => {
                 total.runnable = total.runnable.saturating_add(ns);
+                total.add_throttling(wait, ns);
                 if interval.is_over() && from <= interval.to && interval.to <= until {
                     total.add_wait(wait, interval.ns(), interval.to);
                     if matches!(wait, Wait::New | Wait::Woken) {
@@ -198,14 +199,22 @@ impl ThreadTotal {
         match wait {
             Wait::New | Wait::Woken => self.wakeups.add(ns),
             Wait::Preempted | Wait::Outranked => self.preempted += 1,
-            Wait::Yielded | Wait::Unsaid => {}
-            Wait::Throttled(group) => {
-                self.throttled = self.throttled.saturating_add(ns);
-                self.add_throttled(group, ns);
-            }
-            Wait::OutOfBudget | Wait::OutOfRealTime => {
-                self.throttled = self.throttled.saturating_add(ns)
-            }
+            Wait::Yielded
+            | Wait::Unsaid
+            | Wait::Throttled(_)
+            | Wait::OutOfBudget
+            | Wait::OutOfRealTime => {}
+        }
+    }
+
+    /// Adds a part of a wait, over or not, in which the thread was not allowed to run.
+    fn add_throttling(&mut self, wait: Wait, ns: u64) {
+        if !wait.is_throttled() {
+            return;
+        }
+        self.throttled = self.throttled.saturating_add(ns);
+        if let Wait::Throttled(group) = wait {
+            self.add_throttled(group, ns);
         }
     }
 

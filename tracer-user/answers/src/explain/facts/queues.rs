@@ -68,10 +68,19 @@ struct Burst {
     threads: Vec<Thread>,
 }
 
+/// How long others waited for the CPU of a task, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HadCpu {
+    /// In waits in which it had the CPU alone.
+    pub alone: u64,
+    /// In waits at whose end it had the CPU, after others or perhaps so.
+    pub last: u64,
+}
+
 /// Waits for CPUs.
 #[derive(Debug, Default)]
 pub struct Queues {
-    behind: HashMap<(Thread, Task), u64>,
+    behind: HashMap<(Thread, Task), HadCpu>,
     recent: HashMap<Thread, VecDeque<(u64, u64, Task)>>,
     inverted: HashMap<InvertedKey, Inverted>,
     bursts: HashMap<(Waker, Reason), Burst>,
@@ -99,13 +108,18 @@ impl Queues {
     }
 
     fn waited(&mut self, interval: &Interval) {
-        let task = match interval.end {
-            IntervalEnd::GotCpu(behind) => behind.task,
-            _ => Task::default(),
+        let (task, is_alone) = match interval.end {
+            IntervalEnd::GotCpu(behind) => (behind.task, behind.others == Some(false)),
+            _ => (Task::default(), false),
         };
         let key = (interval.thread, task);
         if self.behind.len() < MOST_ROWS || self.behind.contains_key(&key) {
-            let sum = self.behind.entry(key).or_default();
+            let had = self.behind.entry(key).or_default();
+            let sum = if is_alone {
+                &mut had.alone
+            } else {
+                &mut had.last
+            };
             *sum = sum.saturating_add(interval.ns());
         }
         if self.recent.len() >= MOST_ROWS {
@@ -190,15 +204,19 @@ impl Queues {
 
     /// Returns who had the CPUs for which the threads that are meant waited, the longest first.
     #[must_use]
-    pub fn behind(&self, is_meant: impl Fn(Thread) -> bool) -> Vec<(Task, u64)> {
-        let mut by_name: HashMap<[u8; COMM_BYTES], (Task, u64)> = HashMap::default();
-        for ((_, task), ns) in self.behind.iter().filter(|((of, _), _)| is_meant(*of)) {
-            let (first, sum) = by_name.entry(task.comm).or_insert((*task, 0));
+    pub fn behind(&self, is_meant: impl Fn(Thread) -> bool) -> Vec<(Task, HadCpu)> {
+        let mut by_name: HashMap<[u8; COMM_BYTES], (Task, HadCpu)> = HashMap::default();
+        for ((_, task), had) in self.behind.iter().filter(|((of, _), _)| is_meant(*of)) {
+            let (first, sum) = by_name
+                .entry(task.comm)
+                .or_insert((*task, HadCpu::default()));
             *first = (*first).min(*task);
-            *sum = sum.saturating_add(*ns);
+            sum.alone = sum.alone.saturating_add(had.alone);
+            sum.last = sum.last.saturating_add(had.last);
         }
         let mut all: Vec<_> = by_name.into_values().collect();
-        all.sort_unstable_by_key(|(task, ns)| (std::cmp::Reverse(*ns), *task));
+        let in_all = |had: HadCpu| had.alone.saturating_add(had.last);
+        all.sort_unstable_by_key(|(task, had)| (std::cmp::Reverse(in_all(*had)), *task));
         all
     }
 

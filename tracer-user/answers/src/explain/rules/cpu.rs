@@ -63,14 +63,28 @@ pub fn starved(facts: &TraceFacts) -> Vec<RuleFinding> {
     };
     let behind = facts.queues.behind(is_of);
     let known = behind.iter().filter(|(task, _)| task.thread.tid != 0);
+    // Of a wait in which several had the CPU, only the last one is known.
+    let (alone, last) = known
+        .clone()
+        .fold((0, 0), |(alone, last): (u64, u64), (_, had)| {
+            (
+                alone.saturating_add(had.alone),
+                last.saturating_add(had.last),
+            )
+        });
     let named = known.take(MOST_NAMED).map(|(by, _)| facts.task(by));
     let named: Vec<String> = named.collect();
     found.by = named.first().cloned();
+    let how = if alone >= last {
+        "mostly"
+    } else {
+        "the last of them mostly"
+    };
     found.what = if named.is_empty() {
         "waited for a CPU".to_owned()
     } else {
         format!(
-            "waited for a CPU that others had, mostly {}",
+            "waited for a CPU that others had, {how} {}",
             named.join(", ")
         )
     };

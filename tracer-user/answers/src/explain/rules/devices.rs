@@ -135,7 +135,9 @@ fn network(
 /// Finds sleeps that the program asks for itself.
 pub fn sleeps(facts: &TraceFacts) -> Vec<RuleFinding> {
     let crews = by_crew(facts, |key, detail| {
-        detail.class == WaitClass::Sleep && key.by != EndedBy::Nothing
+        // One that a thread ends, by a signal, does not take as long as the program asked for.
+        let by_others = matches!(key.by, EndedBy::Nothing | EndedBy::Waker(Waker::Thread(_)));
+        detail.class == WaitClass::Sleep && !by_others
     });
     let found = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "sleep", crew, &waits);
