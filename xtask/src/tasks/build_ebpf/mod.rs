@@ -211,7 +211,9 @@ fn cargo_for_ebpf(subcommand: &str, more_flags: impl IntoIterator<Item = OsStrin
         .arg(workspace::target("ebpf"))
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join(OsStr::new(SEPARATOR)))
-        .env_remove("RUSTFLAGS");
+        .env_remove("RUSTFLAGS")
+        // Another compiler, such as one that lints, makes other bytes.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER");
     command
 }
 
