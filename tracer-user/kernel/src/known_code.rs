@@ -474,6 +474,10 @@ impl KnownCode {
         let is_kernels = matches!(self.reports, Reports::Kernel(_));
         let process = self.process(pid);
         process.leave_out_touched(began, &mut there);
+        if is_reported && process.since > began {
+            // It runs another program, or reports were lost, since it was looked at.
+            there.clear();
+        }
         if !is_reported {
             process.look_again(pid, &look, &there);
         } else {
