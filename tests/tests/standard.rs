@@ -322,6 +322,8 @@ cases! {
         each_event_of_a_thousand_children_has_its_own_name_in_a_log
         types_that_no_set_has_space_for_are_filtered_with_the_unnamed_one
         the_types_of_a_child_that_is_traced_have_its_identifiers
+        types_are_one_to_one_in_all_processes_that_a_stream_traces
+        streams_of_one_process_know_its_types_by_the_same_identifiers
         names_that_threads_and_processes_open_at_once_are_one_type
         a_handler_opens_the_name_that_it_interrupts_the_opening_of
     }

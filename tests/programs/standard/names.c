@@ -28,12 +28,15 @@ static trace_event_id_t numbered(const char *whose, int number)
 /* Opens so many names, each of which gets a type of its own, and then no more. */
 static void open_all_but(int opened, const char *whose)
 {
+    char is_taken[TRACE_USER_EVENT_MAX] = {0};
     trace_event_id_t last = POSIX_TRACE_UNNAMED_USEREVENT, type;
     int i;
 
     for (i = opened; i < NAMED; i++) {
         type = numbered(whose, i);
-        CHECK(type > last);
+        CHECK(type > POSIX_TRACE_UNNAMED_USEREVENT);
+        CHECK(type < POSIX_TRACE_UNNAMED_USEREVENT + TRACE_USER_EVENT_MAX);
+        CHECK_EQUAL(is_taken[type - POSIX_TRACE_UNNAMED_USEREVENT]++, 0);
         last = type;
     }
     CHECK_EQUAL(numbered(whose, i), POSIX_TRACE_UNNAMED_USEREVENT);
@@ -327,6 +330,88 @@ CASE(the_types_of_a_child_that_is_traced_have_its_identifiers)
     CHECK(strcmp(name, "emitted by the child 7") == 0);
     OK(posix_trace_trid_eventid_open(trid, "emitted by the child 7", &type));
     CHECK_EQUAL(type, second);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+static void emit_noise(int number)
+{
+    trace_event_id_t noise = type_of("noise");
+
+    (void)number;
+    posix_trace_event(noise, NULL, 0);
+    CHECK(write(pipe_ends[1], &noise, sizeof noise) == sizeof noise);
+}
+
+/* clause: names.stream names.one_to_one */
+CASE(types_are_one_to_one_in_all_processes_that_a_stream_traces)
+{
+    trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_UNTIL_FULL);
+    trace_event_id_t signal, noise, type;
+    trace_event_set_t set;
+    trace_id_t trid;
+
+    CHECK(pipe(pipe_ends) == 0);
+    OK(posix_trace_attr_setinherited(&attr, POSIX_TRACE_INHERITED));
+    trid = running_of(0, &attr);
+    in_child(emit_noise, 0);
+    signal = type_of("signal");
+    CHECK(read(pipe_ends[0], &noise, sizeof noise) == sizeof noise);
+    CHECK(noise != signal);
+    EXPECT(trid, noise);
+    posix_trace_event(signal, NULL, 0);
+    EXPECT(trid, signal);
+    CHECK_EQUAL(type_of("noise"), noise);
+    OK(posix_trace_trid_eventid_open(trid, "noise", &type));
+    CHECK_EQUAL(type, noise);
+    set = set_of(noise);
+    OK(posix_trace_set_filter(trid, &set, POSIX_TRACE_SET_EVENTSET));
+    EXPECT(trid, POSIX_TRACE_FILTER);
+    in_child(emit_noise, 0);
+    posix_trace_event(signal, NULL, 0);
+    EXPECT(trid, signal);
+    EXPECT_NONE(trid);
+}
+
+/* clause: names.stream trid_open.streams */
+CASE(streams_of_one_process_know_its_types_by_the_same_identifiers)
+{
+    trace_event_id_t early, late, type;
+    trace_id_t first, second;
+    int go[2], i;
+    pid_t child;
+    char byte = 0;
+
+    CHECK(pipe(pipe_ends) == 0 && pipe(go) == 0);
+    child = fork();
+    if (child == 0) {
+        early = type_of("early");
+        for (i = 0; i < 2; i++) {
+            CHECK(read(go[0], &byte, 1) == 1);
+            late = numbered("late", i);
+            posix_trace_event(late, NULL, 0);
+            CHECK(write(pipe_ends[1], &late, sizeof late) == sizeof late);
+        }
+        pause();
+    }
+    first = running_of(child, NULL);
+    for (i = 0; i < 2; i++) {
+        CHECK(write(go[1], &byte, 1) == 1);
+        CHECK(read(pipe_ends[0], &late, sizeof late) == sizeof late);
+        EXPECT(first, late);
+    }
+    second = running_of(child, NULL);
+    for (i = 0; i < 2; i++) {
+        char name[] = "late 0";
+
+        name[5] = (char)('0' + i);
+        OK(posix_trace_trid_eventid_open(first, name, &late));
+        OK(posix_trace_trid_eventid_open(second, name, &type));
+        CHECK_EQUAL(type, late);
+    }
+    OK(posix_trace_trid_eventid_open(second, "early", &type));
+    OK(posix_trace_trid_eventid_open(first, "early", &early));
+    CHECK_EQUAL(type, early);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
 }

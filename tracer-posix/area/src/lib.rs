@@ -69,7 +69,7 @@ use emit::{own_types, process, start, tls};
 use layout::names;
 use system::pids;
 use system::scheduling::Scheduling;
-use tracer_engine::CallTerms;
+use tracer_engine::{CallTerms, EventSet};
 
 impl Area {
     /// Returns how often a process of this area's family was given no name for a user event type
@@ -107,10 +107,12 @@ pub fn define_name_beside(name: &[u8]) -> Result<EventTypeId, NameTooLong> {
     }
 }
 
-/// Returns the user event types of this process: each identifier, and its name.
-pub fn own_event_types() -> impl Iterator<Item = (EventTypeId, Vec<u8>)> {
+/// Returns the user event types of this process but those in a set: each identifier, and its name.
+pub fn own_event_types_but(known: &EventSet) -> impl Iterator<Item = (EventTypeId, Vec<u8>)> {
     let parts = process::parts_if_ready();
-    own_types::all().filter_map(move |(id, number)| Some((id, names::name(parts?, number)?)))
+    own_types::all()
+        .filter(|(id, _)| !known.contains(*id))
+        .filter_map(move |(id, number)| Some((id, names::name(parts?, number)?)))
 }
 
 /// Returns the user event type of this process whose name is that of the type `id`, followed by

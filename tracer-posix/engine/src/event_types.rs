@@ -24,9 +24,9 @@ impl EventTypes {
     /// identifier. Where all are used up, here or where `preferred` comes from, this returns the
     /// type without a name of its own.
     ///
-    /// A new type that cannot have a preferred identifier gets one from the second half of those
-    /// that a set of event types has bits for; the first half is left to other types. When the
-    /// second half is used up, it gets one [beyond](EVENT_ID_LIMIT) them.
+    /// A new type that cannot have a preferred identifier gets one from the last quarter of those
+    /// that a set of event types has bits for; the others are left to other types. When that
+    /// quarter is used up, it gets one [beyond](EVENT_ID_LIMIT) them.
     pub fn define_user(&mut self, name: &[u8], preferred: Option<EventTypeId>) -> EventTypeId {
         if let Some(predefined) = predefined_event_type(name) {
             return predefined;
@@ -37,12 +37,12 @@ impl EventTypes {
         if preferred == Some(EventTypeId::UNNAMED_USEREVENT) {
             return EventTypeId::UNNAMED_USEREVENT;
         }
-        // Sources count their identifiers up from the first. A type that cannot have the one that
-        // it prefers gets one from the end, where it collides with theirs last.
+        // Processes hand out their identifiers from the first quarters first. A type that cannot
+        // have the one that it prefers gets one from the end, where it collides with theirs last.
         let index = self
             .free_as(preferred)
             .or_else(|| {
-                (in_sets() / 2..in_sets())
+                (in_sets() - in_sets() / 4..in_sets())
                     .rev()
                     .find(|&index| self.is_free(index))
             })
@@ -167,20 +167,23 @@ mod tests {
     }
 
     #[test]
-    fn who_prefers_nothing_leaves_half_to_others_and_goes_on_beyond_the_sets() {
+    fn a_type_that_prefers_nothing_leaves_most_to_others_and_goes_on_beyond_the_sets() {
         let mut types = EventTypes::default();
         let ids: Vec<EventTypeId> = (0..2000_u32)
             .map(|n| types.define_user(&n.to_be_bytes(), None))
             .collect();
 
-        assert!(ids.iter().all(|id| id.0 > 767 && types.name(*id).is_some()));
+        assert!(
+            ids.iter()
+                .all(|id| id.0 > 1024 && types.name(*id).is_some())
+        );
         assert_eq!(ids[0], EventTypeId(EVENT_ID_LIMIT - 1));
-        assert_eq!(ids[512], EventTypeId(EVENT_ID_LIMIT));
+        assert_eq!(ids[255], EventTypeId(EVENT_ID_LIMIT));
         let first = EventTypeId(FIRST_NAMED);
         assert_eq!(types.define_user(b"ours", Some(first)), first);
         assert_eq!(types.define_listed(b"not ours", first), None);
         let asked = types.define_asked(b"asked", None);
-        assert_eq!(asked, EventTypeId(767));
+        assert_eq!(asked, EventTypeId(1024));
         assert_eq!(types.next_from(EventTypeId(0)).map(|id| id.0), Some(1));
         let last = ids.iter().max().copied();
         assert_eq!(last.and_then(|last| types.next_from(last)), last);

@@ -48,8 +48,8 @@ pub struct LoggedStream {
 #[derive(Clone, Copy, Debug)]
 struct OwnTypes {
     is_traced: bool,
-    /// How many the recorder was told of.
-    told: usize,
+    /// Those that the recorder was told of.
+    told: EventSet,
 }
 
 /// Why a call that writes the log failed.
@@ -165,7 +165,7 @@ impl LoggedStream {
             names: HashMap::new(),
             own_types: OwnTypes {
                 is_traced: pid == tracer_area::own_pid(),
-                told: 0,
+                told: EventSet::EMPTY,
             },
         })
     }
@@ -362,9 +362,10 @@ impl LoggedStream {
     /// Tells the recorder of the types that this process has opened since the last time.
     fn tell_own_types(&mut self) -> Result<(), RecorderGone> {
         if self.own_types.is_traced {
-            for (id, name) in tracer_area::own_event_types().skip(self.own_types.told) {
+            let told = self.own_types.told;
+            for (id, name) in tracer_area::own_event_types_but(&told) {
                 self.define_as(&name, Some(id))?;
-                self.own_types.told += 1;
+                self.own_types.told.insert(id);
             }
         }
         Ok(())

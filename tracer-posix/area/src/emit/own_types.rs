@@ -19,7 +19,7 @@ use tracer_common::event_type::{
 };
 
 use crate::layout::mapping::Parts;
-use crate::layout::names::{self, NameTooLong};
+use crate::layout::names::{self, FIXED_IDS, NameTooLong, Use};
 
 const MOST: usize = TRACE_USER_EVENT_MAX as usize;
 
@@ -70,8 +70,10 @@ impl Kind {
     }
 }
 
-/// The process's types in the order of their identifiers, with the unnamed type as the first.
-/// Filled in order and never emptied.
+/// The process's types in the order of their identifiers, with the unnamed type as the first. A
+/// type whose number has a [fixed](names::fixed_id) identifier is in the slot of that one, in the
+/// first half. Others fill the second half from its beginning, so that they come last to those that
+/// a stream gives to types of other processes, and after it what is left. Never emptied.
 static KINDS: [AtomicU64; MOST] = {
     let mut kinds = [const { AtomicU64::new(Kind::NONE.0) }; MOST];
     let [unnamed, ..] = &mut kinds;
@@ -81,14 +83,15 @@ static KINDS: [AtomicU64; MOST] = {
 
 /// Returns the identifier of the type with this number in this process, if it has one.
 pub(crate) fn id(number: u32) -> Option<EventTypeId> {
-    all().find(|(_, known)| *known == number).map(|(id, _)| id)
+    let fixed = names::fixed_id(number).filter(|id| Kind::own(*id).number() == number);
+    fixed.or_else(|| all().find(|(_, known)| *known == number).map(|(id, _)| id))
 }
 
 /// Returns the identifiers and numbers of this process's types that have names.
 pub(crate) fn all() -> impl Iterator<Item = (EventTypeId, u32)> {
     slots()
         .map(|(id, slot)| (id, Kind(slot.load(Acquire)).number()))
-        .take_while(|(_, number)| *number != type_number::NONE)
+        .filter(|(_, number)| *number != type_number::NONE)
 }
 
 /// Returns the identifier of `name` in this process, or a new one where it has none yet. A
@@ -104,8 +107,8 @@ pub(crate) fn define(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId, NameT
     if let Some(known) = names::find(parts, name).and_then(id) {
         return Ok(known);
     }
-    let next = slots().find(|(_, slot)| slot.load(Acquire) == Kind::NONE.0);
-    let defined = next.and_then(|(next, _)| note(names::add(parts, name, next)?));
+    let next = slots_of_others().find(|(_, slot)| slot.load(Acquire) == Kind::NONE.0);
+    let defined = next.and_then(|(next, _)| note(names::add(parts, name, Use::Identified(next))?));
     Ok(defined.unwrap_or(EventTypeId::UNNAMED_USEREVENT))
 }
 
@@ -117,7 +120,7 @@ pub(crate) fn define_beside(parts: Parts<'_>, name: &[u8]) -> Result<EventTypeId
     if let Some(id) = predefined_event_type(name) {
         return Ok(id);
     }
-    let number = names::find(parts, name).or_else(|| names::add(parts, name, EventTypeId(0)));
+    let number = names::find(parts, name).or_else(|| names::add(parts, name, Use::Beside));
     Ok(number.map_or(EventTypeId::UNNAMED_USEREVENT, |number| {
         EventTypeId(EVENT_ID_LIMIT.saturating_add(number))
     }))
@@ -152,9 +155,12 @@ fn fill(space: &mut [u8], bytes: impl Iterator<Item = u8>) -> usize {
 }
 
 /// Gives the number an identifier, if it has none yet and one is left. Threads and handlers that do
-/// the same at this moment all look from the first slot on, so no number gets two identifiers.
+/// the same at this moment all look at the same slots in the same order, so no number gets two
+/// identifiers.
 fn note(number: u32) -> Option<EventTypeId> {
-    slots()
+    let fixed = names::fixed_id(number).into_iter().flat_map(slot_of);
+    fixed
+        .chain(slots_of_others())
         .find(|(id, slot)| {
             let kind = Kind::new(*id, number).0;
             let taken = slot.compare_exchange(Kind::NONE.0, kind, AcqRel, Acquire);
@@ -163,9 +169,25 @@ fn note(number: u32) -> Option<EventTypeId> {
         .map(|(id, _)| id)
 }
 
-/// Returns the places for types with names, each with its identifier.
-fn slots() -> impl Iterator<Item = (EventTypeId, &'static AtomicU64)> {
+/// A place for a type, and the identifier that the type has there.
+type Slot = (EventTypeId, &'static AtomicU64);
+
+/// Returns the places for types with names, in the order of their identifiers.
+fn slots() -> impl Iterator<Item = Slot> {
     (FIRST_USER_EVENT..).map(EventTypeId).zip(&KINDS).skip(1)
+}
+
+/// Returns the places for types with names in the order in which they are taken by types whose
+/// numbers have no fixed identifiers: last those that others have.
+fn slots_of_others() -> impl Iterator<Item = Slot> {
+    let is_fixed = |slot: &Slot| slot.0.0 - FIRST_USER_EVENT <= FIXED_IDS;
+    let fixed = slots().filter(is_fixed);
+    slots().filter(move |slot| !is_fixed(slot)).chain(fixed)
+}
+
+fn slot_of(id: EventTypeId) -> Option<Slot> {
+    let index = id.0.checked_sub(FIRST_USER_EVENT)?;
+    Some((id, KINDS.get(usize::try_from(index).ok()?)?))
 }
 
 const _: () = assert!(type_number::NONE == 0);

@@ -2,7 +2,8 @@
 //! equal names have one number, whichever process has opened them.
 //!
 //! A process hands out identifiers of its own ([`own_types`](crate::emit::own_types)); the numbers
-//! are what records and filters have.
+//! are what records and filters have. The first numbers have [identifiers](fixed_id) that all
+//! processes of the family use, so that they differ where names do.
 //!
 //! The entries are filled in order and never emptied: a record that was not read yet may be of any
 //! of them. An entry is written first, and comes into the list of its bucket after that, by one
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use tracer_common::area::{NAME_BUCKETS, NAME_SLOTS, NameEntry, name_state, type_number};
 use tracer_common::event_type::{
-    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX,
+    EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, TRACE_EVENT_NAME_MAX, TRACE_USER_EVENT_MAX,
 };
 
 use super::mapping::Parts;
@@ -54,18 +55,47 @@ pub(crate) fn find(parts: Parts<'_>, name: &[u8]) -> Option<u32> {
     }
 }
 
+/// Use of a name that is added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Use {
+    /// Processes have an identifier for it: the [fixed](fixed_id) one, or where it has none most
+    /// likely this one, which is 0 where it is not known.
+    Identified(EventTypeId),
+    /// Processes use the number alone.
+    Beside,
+}
+
+impl Use {
+    fn first_id(self, number: u32) -> EventTypeId {
+        match self {
+            Self::Identified(other) => fixed_id(number).unwrap_or(other),
+            Self::Beside => EventTypeId(0),
+        }
+    }
+}
+
+/// Returns the identifier of the type with this number in all processes of the family, but in one
+/// that has given it away before. The first numbers have one: half as many as a process may have
+/// types. The other identifiers are for types of larger numbers, first come first served.
+pub(crate) fn fixed_id(number: u32) -> Option<EventTypeId> {
+    let index = number.checked_sub(type_number::FIRST_NAMED)?;
+    (index < FIXED_IDS).then(|| EventTypeId(FIRST_USER_EVENT + 1 + index))
+}
+
+/// Number of types that have a fixed identifier.
+pub(crate) const FIXED_IDS: u32 = TRACE_USER_EVENT_MAX / 2 - 1;
+
 /// Returns the number of `name`, which is not longer than a name may be. A name that is not in the
-/// table is added, with `id` as its first identifier. Where no entry is left, returns `None` and
-/// counts that.
-pub(crate) fn add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
-    let added = try_to_add(parts, name, id);
+/// table is added. Where no entry is left, returns `None` and counts that.
+pub(crate) fn add(parts: Parts<'_>, name: &[u8], how: Use) -> Option<u32> {
+    let added = try_to_add(parts, name, how);
     if added.is_none() {
         parts.header().names_refused.fetch_add(1, Relaxed);
     }
     added
 }
 
-fn try_to_add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
+fn try_to_add(parts: Parts<'_>, name: &[u8], how: Use) -> Option<u32> {
     let mut link = bucket(parts, name)?;
     let mut mine = None;
     // Each round that adds nothing passes an entry that another thread has added.
@@ -76,7 +106,7 @@ fn try_to_add(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
             Found::End(end) => {
                 let index = match mine {
                     Some(index) => index,
-                    None => *mine.insert(write(parts, name, id)?),
+                    None => *mine.insert(write(parts, name, how)?),
                 };
                 let ours = index.checked_add(1)?;
                 if end.compare_exchange(0, ours, AcqRel, Acquire).is_ok() {
@@ -167,7 +197,7 @@ fn look<'a>(mut link: &'a AtomicU32, parts: Parts<'a>, name: &[u8]) -> Found<'a>
 }
 
 /// Takes an entry and writes it. Returns its index. The entry is in no list yet.
-fn write(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
+fn write(parts: Parts<'_>, name: &[u8], how: Use) -> Option<u32> {
     let count = &parts.header().name_count;
     let most = u32::try_from(NAME_SLOTS).ok()?;
     // A thread that finds no entry left does not count further.
@@ -183,6 +213,7 @@ fn write(parts: Parts<'_>, name: &[u8], id: EventTypeId) -> Option<u32> {
         to.store(*byte, Relaxed);
     }
     entry.length.store(u32::try_from(name.len()).ok()?, Relaxed);
+    let id = how.first_id(number_of(index)?);
     entry.first_id.store(id.0, Relaxed);
     entry.next.store(0, Relaxed);
     entry.state.store(name_state::READY, Release);

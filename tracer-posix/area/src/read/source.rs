@@ -21,7 +21,7 @@ use crate::emit::{own_types, process};
 use crate::layout::chunk_ref::Shape;
 use crate::layout::gate;
 use crate::layout::mapping::Parts;
-use crate::layout::names;
+use crate::layout::names::{self, Use};
 use crate::layout::pool::Pool;
 use crate::layout::ticks::TickClock;
 use crate::layout::wake;
@@ -451,7 +451,8 @@ impl Source for AreaSource {
             return own_types::define(parts, name).ok();
         }
         // The area has the name before the target opens it, so that the filter knows the type.
-        let known = names::find(parts, name).or_else(|| names::add(parts, name, EventTypeId(0)));
+        let unknown = Use::Identified(EventTypeId(0));
+        let known = names::find(parts, name).or_else(|| names::add(parts, name, unknown));
         names::first_id(parts, known?)
     }
 

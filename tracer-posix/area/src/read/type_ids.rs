@@ -53,8 +53,10 @@ pub(super) struct TypeIds {
     pub(super) whose: Whose,
     /// Identifiers by the area's numbers; 0 for a type that was not asked for yet.
     ids: Vec<u32>,
-    /// Number of this process's types that the stream was told of, and number of the area's.
-    told: (usize, usize),
+    /// This process's types that the stream was told of.
+    told_own: EventSet,
+    /// Number of the area's types that the stream was told of.
+    told: usize,
     /// Number of names that the area had no space for, as far as the share was told.
     refused: u64,
     pub(super) filter: Option<EventSet>,
@@ -86,13 +88,14 @@ impl TypeIds {
             return Some(id);
         }
         let name = names::name(parts, number)?;
-        let preferred = match self.whose {
-            Whose::Own => own_types::id(number),
-            Whose::Targets(pid) if pid != untrusted.pid => None,
-            Whose::Targets(_) | Whose::Anybodys => Some(untrusted.id),
-        };
         // A type that its process records by its number alone prefers no identifier.
-        let preferred = preferred.filter(|id| *id != EventTypeId::UNNAMED_USEREVENT);
+        let is_identified = untrusted.id != EventTypeId::UNNAMED_USEREVENT;
+        let fixed = || names::fixed_id(number).filter(|_| is_identified);
+        let preferred = match self.whose {
+            Whose::Own => own_types::id(number).or_else(fixed),
+            Whose::Targets(pid) if pid != untrusted.pid => fixed(),
+            Whose::Targets(_) | Whose::Anybodys => Some(untrusted.id).filter(|_| is_identified),
+        };
         let id = self.define(&name, preferred, batch);
         self.learn(number, id);
         Some(id)
@@ -122,28 +125,34 @@ impl TypeIds {
 
     /// Reports the types that the stream was not told of yet, and learns their identifiers there:
     /// first this process's own types, where the stream has this process's identifiers, and then
-    /// all of the area's.
+    /// all of the area's. So types of processes of the family that the stream does not trace are
+    /// listed too: a type has its place in the list from the first process on that opens its name.
     pub(super) fn report(
         &mut self,
         parts: Parts<'_>,
         report: &mut dyn FnMut(&[u8], EventTypeId) -> Option<EventTypeId>,
     ) {
         let is_own = self.whose == Whose::Own;
-        let (of_own, of_all) = self.told;
-        for (id, number) in own_types::all().filter(|_| is_own).skip(of_own) {
-            self.told.0 += 1;
-            self.tell(parts, (id, number), report);
+        for (id, number) in own_types::all().filter(|_| is_own) {
+            if !self.told_own.contains(id) {
+                self.told_own.insert(id);
+                self.tell(parts, (id, number), report);
+            }
         }
         // Where the stream has this process's identifiers, a name that another process has opened
-        // comes with its first event, or when it is asked for. Here the stream takes such a name
-        // only where it knows the name already.
+        // gets its fixed one. Without one it comes with its first event, or when it is asked for:
+        // here the stream takes such a name only where it knows the name already.
         let mut are_all_there = true;
-        for number in names::numbers_from(parts, of_all) {
-            let first = names::first_id(parts, number).filter(|_| !is_own);
-            let id = first.unwrap_or(NO_PREFERENCE);
+        for number in names::numbers_from(parts, self.told) {
+            let first = names::first_id(parts, number);
+            let usable = first.and_then(|first| match is_own {
+                true => names::fixed_id(number),
+                false => Some(first),
+            });
             // A name that is still being written comes the next time.
+            let id = usable.unwrap_or(NO_PREFERENCE);
             are_all_there &= self.tell(parts, (id, number), report);
-            self.told.1 += usize::from(are_all_there);
+            self.told += usize::from(are_all_there);
         }
     }
 
@@ -174,7 +183,8 @@ impl TypeIds {
     /// Has all types reported again: the stream will know one that it did not know when it was told
     /// of it.
     pub(super) fn tell_again(&mut self) {
-        self.told = (0, 0);
+        self.told_own = EventSet::EMPTY;
+        self.told = 0;
     }
 
     /// Notes the stream's identifier for the area's user type with this number.

@@ -113,7 +113,7 @@ pub fn hear_recorder(untrusted: &[u8]) {
         activity,
         own_types: super::OwnTypes {
             is_traced: false,
-            told: 0,
+            told: super::EventSet::EMPTY,
         },
     };
     for turn in 0..=heard {
