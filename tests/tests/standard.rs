@@ -243,6 +243,9 @@ cases! {
         a_stream_closed_for_children_does_not_trace_them_over_exec
         an_inherited_stream_traces_a_vforked_child_over_exec
         an_inherited_stream_traces_a_spawned_child
+        an_inherited_stream_with_a_log_traces_a_spawned_child_of_a_silent_process
+        an_inherited_stream_traces_a_spawned_child_of_another_silent_process
+        a_stream_closed_for_children_does_not_trace_those_of_another_silent_process
         a_stream_closed_for_children_does_not_trace_spawned_ones
         a_traced_process_stays_traced_over_its_own_exec
     }

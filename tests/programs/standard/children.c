@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "processes.h"
 #include <pthread.h>
-#include <spawn.h>
 
 /* clause: fork.inherited */
 CASE(an_inherited_stream_traces_a_forked_child_at_once)
@@ -266,15 +265,6 @@ CASE(an_inherited_stream_traces_a_vforked_child_over_exec)
     expect_events_of_the_new_program(trid, child);
 }
 
-static pid_t spawn_emitter(void)
-{
-    char *argv[] = {"emitter", "emit", "process", "after exec", NULL};
-    pid_t child;
-
-    CHECK_EQUAL(posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ), 0);
-    return child;
-}
-
 /* clause: spawn.inherited */
 CASE(an_inherited_stream_traces_a_spawned_child)
 {
@@ -283,6 +273,62 @@ CASE(an_inherited_stream_traces_a_spawned_child)
 
     expect_end(child);
     expect_events_of_the_new_program(trid, child);
+}
+
+/* clause: spawn.inherited */
+CASE(an_inherited_stream_with_a_log_traces_a_spawned_child_of_a_silent_process)
+{
+    char path[] = "/tmp/children-XXXXXX";
+    int log = mkstemp(path);
+    trace_attr_t attr;
+    trace_id_t trid;
+    pid_t child;
+
+    CHECK(log >= 0 && unlink(path) == 0);
+    OK(posix_trace_attr_init(&attr));
+    OK(posix_trace_attr_setinherited(&attr, POSIX_TRACE_INHERITED));
+    OK(posix_trace_create_withlog(0, &attr, log, &trid));
+    OK(posix_trace_start(trid));
+    child = spawn_emitter();
+    expect_end(child);
+    OK(posix_trace_shutdown(trid));
+    OK(posix_trace_open(log, &trid));
+    do {
+        OK(wait_next(trid));
+        CHECK(!unavailable);
+    } while (info.posix_pid != child);
+    OK(wait_next(trid));
+    CHECK(!unavailable && length == 10 && memcmp(data, "after exec", 10) == 0);
+}
+
+/* clause: spawn.inherited */
+CASE(an_inherited_stream_traces_a_spawned_child_of_another_silent_process)
+{
+    struct target target = start_target_that("spawn", "process");
+    trace_attr_t attr = attributes(1 << 20, POSIX_TRACE_UNTIL_FULL);
+    trace_id_t trid;
+    pid_t child;
+
+    OK(posix_trace_attr_setinherited(&attr, POSIX_TRACE_INHERITED));
+    trid = running_of(target.pid, &attr);
+    type = target.type;
+    CHECK(write(target.input, "g", 1) == 1);
+    CHECK(read(target.output, &child, sizeof child) == sizeof child);
+    end_target(&target);
+    expect_events_of_the_new_program(trid, child);
+}
+
+/* clause: spawn.closed */
+CASE(a_stream_closed_for_children_does_not_trace_those_of_another_silent_process)
+{
+    struct target target = start_target_that("spawn", "process");
+    trace_id_t trid = running_of(target.pid, NULL);
+    pid_t child;
+
+    CHECK(write(target.input, "g", 1) == 1);
+    CHECK(read(target.output, &child, sizeof child) == sizeof child);
+    end_target(&target);
+    EXPECT_NONE(trid);
 }
 
 /* clause: spawn.closed */

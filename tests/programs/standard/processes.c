@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "processes.h"
 #include <sched.h>
-#include <spawn.h>
 
 /* clause: create.pid trid_open.target stream.several */
 CASE(another_process_is_traced)

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -21,7 +22,16 @@ extern char **environ;
 
 static trace_event_id_t type;
 
-/* What a child does that was started anew: "emit NAME TEXT", "wait NAME", "die". */
+static inline pid_t spawn_emitter(void)
+{
+    char *argv[] = {"emitter", "emit", "process", "after exec", NULL};
+    pid_t child;
+
+    CHECK_EQUAL(posix_spawn(&child, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+    return child;
+}
+
+/* What a child does that was started anew: "emit NAME TEXT", "wait NAME", "spawn NAME", "die". */
 static void other_role(char **argv)
 {
     if (strcmp(argv[1], "emit") == 0) {
@@ -36,6 +46,18 @@ static void other_role(char **argv)
         CHECK(write(STDOUT_FILENO, &own, sizeof own) == sizeof own);
         while (read(STDIN_FILENO, &go, 1) == 1)
             posix_trace_event(own, &go, 1);
+        exit(EXIT_SUCCESS);
+    }
+    if (strcmp(argv[1], "spawn") == 0) {
+        trace_event_id_t own = type_of(argv[2]);
+        pid_t child;
+        char go;
+
+        CHECK(write(STDOUT_FILENO, &own, sizeof own) == sizeof own);
+        CHECK(read(STDIN_FILENO, &go, 1) == 1);
+        child = spawn_emitter();
+        expect_end(child);
+        CHECK(write(STDOUT_FILENO, &child, sizeof child) == sizeof child);
         exit(EXIT_SUCCESS);
     }
     if (strcmp(argv[1], "die") == 0) {
@@ -76,7 +98,7 @@ struct target {
     trace_event_id_t type;
 };
 
-static inline struct target start_target(const char *name)
+static inline struct target start_target_that(const char *role, const char *name)
 {
     struct target target;
     int in[2], out[2];
@@ -87,7 +109,7 @@ static inline struct target start_target(const char *name)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(in[0], STDIN_FILENO);
         dup2(out[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "target", "wait", name, (char *)NULL);
+        execl("/proc/self/exe", "target", role, name, (char *)NULL);
         _exit(4);
     }
     close(in[0]);
@@ -96,6 +118,11 @@ static inline struct target start_target(const char *name)
     target.output = out[0];
     CHECK(read(target.output, &target.type, sizeof target.type) == sizeof target.type);
     return target;
+}
+
+static inline struct target start_target(const char *name)
+{
+    return start_target_that("wait", name);
 }
 
 static inline void end_target(struct target *target)

@@ -55,7 +55,7 @@ fn one_memfd_and_no_thread() {
 }
 
 /// The system calls that setting the library up may make, and how many of each.
-const CALLS: [(&str, u64); 16] = [
+const CALLS: [(&str, u64); 17] = [
     // Whether the program before handed on its area: each descriptor that it may be is looked at.
     // And the area's own.
     ("prlimit64", 3),
@@ -67,8 +67,9 @@ const CALLS: [(&str, u64); 16] = [
     ("fstat", 1),
     ("newfstatat", 1),
     // The descriptor that it may be handed on by, and whether the kernel promises no more memory
-    // than it has.
-    ("openat", 2),
+    // than it has; and whether its parent has an area that it may be traced in.
+    ("openat", 3),
+    ("getppid", 1),
     ("read", 1),
     ("close", 3),
     ("mmap", 2),

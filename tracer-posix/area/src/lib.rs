@@ -168,6 +168,13 @@ pub fn own_file_anew() -> std::io::Result<std::os::fd::OwnedFd> {
     process::open_file_in_any_case().ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
+/// Has this process pass its area on over exec, where a stream that another process has made for it
+/// traces it.
+#[doc(hidden)]
+pub fn streams_changed() {
+    process::streams_changed();
+}
+
 /// Returns the calling thread's `pthread_t`.
 pub fn own_thread_id() -> u64 {
     tls::thread_id()

@@ -154,6 +154,7 @@ impl LoggedStream {
             activity,
             recorder,
         } = make(job)?;
+        area::streams_changed();
         Ok(Self {
             conversation: Conversation::new(socket, Lending::to(recorder, Arc::clone(&activity))),
             attributes,

@@ -1,5 +1,5 @@
-//! Finding the area that the program before this one left open for it. Nothing here allocates
-//! memory, since it may run in the first emission of a program.
+//! Finding the area that the program before this one left open for it, or that of the parent.
+//! Nothing here allocates memory, since it may run in the first emission of a program.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -14,10 +14,7 @@ pub(crate) const LINK: &[u8] = MEMFD_LINK.as_bytes();
 /// Returns a descriptor to map the area by that was inherited over exec, if there is one.
 #[inline]
 pub(super) fn take() -> Option<OwnedFd> {
-    // SAFETY: takes no pointers.
-    let is_privileged_program = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    if is_privileged_program {
-        // The process that started this program may have fewer rights than the program has.
+    if is_privileged_program() {
         return None;
     }
     let mut youngest: Option<(u64, OwnedFd)> = None;
@@ -34,6 +31,39 @@ pub(super) fn take() -> Option<OwnedFd> {
         for_each_descriptor(&mut look)?;
     }
     youngest.map(|(_, file)| file)
+}
+
+/// Opens the area of the parent process, of which this program inherited no descriptor. `None`
+/// where the parent has no area, or this process may not open it.
+///
+/// A process passes its area on from its first event on that a stream with inheritance records. One
+/// that has emitted nothing since another process began to trace it does not know of the stream.
+/// Where the area's descriptor is not the first of the high ones, the area is not found: every
+/// program that is started pays for the look.
+#[inline]
+pub(super) fn take_from_parent() -> Option<OwnedFd> {
+    // SAFETY: takes nothing and cannot fail.
+    let parent = unsafe { libc::getppid() };
+    if parent <= 1 || is_privileged_program() {
+        return None;
+    }
+    let path = mapping::link_in(parent, HIGH_DESCRIPTORS.start);
+    let how = libc::O_PATH | libc::O_CLOEXEC;
+    // SAFETY: the path ends with a null.
+    let raw = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), how) };
+    let raw = RawFd::try_from(raw).ok().filter(|raw| *raw >= 0)?;
+    // SAFETY: a new descriptor that no other value owns.
+    let file = unsafe { OwnedFd::from_raw_fd(raw) };
+    is_area(raw)
+        .then(|| open_area(&file))?
+        .map(|(_, file)| file)
+}
+
+/// Tells whether this program has more rights than the process may have that started it.
+#[inline]
+fn is_privileged_program() -> bool {
+    // SAFETY: takes no pointers.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 /// Looks at each high descriptor behind which an inherited area may be. Returns `None` where the
@@ -103,21 +133,30 @@ fn descriptor(name: &[u8]) -> Option<RawFd> {
 }
 
 /// Returns when the area behind `raw` was made, and a descriptor to map it by. Closes `raw` where
-/// it is the descriptor of an area. `None` where it is not, or the area belongs to another user: a
-/// process that has given privileges up reads nothing of those that have them, and a privileged
-/// process takes nothing from those that are not.
+/// it is the descriptor of an area.
 fn area_behind(raw: RawFd) -> Option<(u64, OwnedFd)> {
+    if !is_area(raw) {
+        return None;
+    }
+    // SAFETY: it is an area's descriptor, which only this library opens: no other code uses it.
+    open_area(&unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// Tells whether a descriptor is one by which an area is handed on.
+fn is_area(raw: RawFd) -> bool {
     let path = mapping::link_of(raw);
     let mut link = [0_u8; 64];
     // SAFETY: `path` ends with a null; `link` is valid for as many bytes as are named.
     let length =
         unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
     let is_named_so = usize::try_from(length).ok().and_then(|end| link.get(..end)) == Some(LINK);
-    if !is_named_so || !is_handed_on(raw) {
-        return None;
-    }
-    // SAFETY: it is an area's descriptor, which only this library opens: no other code uses it.
-    let handed_on = unsafe { OwnedFd::from_raw_fd(raw) };
+    is_named_so && is_handed_on(raw)
+}
+
+/// Returns when an area was made, and a descriptor to map it by. `None` where it belongs to another
+/// user: a process that has given privileges up reads nothing of those that have them, and a
+/// privileged process takes nothing from those that are not.
+fn open_area(handed_on: &OwnedFd) -> Option<(u64, OwnedFd)> {
     let file = mapping::open_anew(handed_on.as_raw_fd(), libc::O_RDWR).ok()?;
     // SAFETY: takes nothing and cannot fail.
     let user = unsafe { libc::geteuid() };

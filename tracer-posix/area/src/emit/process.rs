@@ -212,7 +212,8 @@ pub(super) fn is_traced_by(slot: usize, control: &StreamControl, generation: u32
                 .is_some_and(|born| born.load(Relaxed) == generation)
 }
 
-/// Calls [`share_over_exec`] after this process itself has made or ended a stream.
+/// Calls [`share_over_exec`] after this process itself has made or ended a stream, or had its
+/// recorder make one.
 pub(crate) fn streams_changed() {
     let _errno = ErrnoGuard::keep();
     if let Some(parts) = parts_if_ready() {

@@ -5,7 +5,7 @@
 //! state. The library notices that it is in a child by a page that the kernel wipes on fork, so it
 //! notices children made without the C library's `fork()` too.
 
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -108,7 +108,8 @@ fn make_area() -> Option<()> {
 /// Maps the area of the program before this one, or a new one. Returns too whether it is new.
 #[inline(always)]
 fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
-    let (file, is_new) = match inherited::take() {
+    let from_parent = || inherited::take_from_parent().filter(passes_to_children_of_parent);
+    let (file, is_new) = match inherited::take().or_else(from_parent) {
         Some(file) => (file, false),
         None => (mapping::create_file()?, true),
     };
@@ -130,6 +131,18 @@ fn map_named() -> std::io::Result<(Parts<'static>, bool)> {
         .file
         .store(high.unwrap_or(file).into_raw_fd(), Relaxed);
     Ok((parts, is_new))
+}
+
+/// Tells whether an area has a stream that traces the parent of this process, and its children.
+#[cold]
+fn passes_to_children_of_parent(area: &OwnedFd) -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    let parent = unsafe { libc::getppid() };
+    let fixed = Mapping::new(area.as_fd(), 0, DATA_OFFSET).ok();
+    fixed.is_some_and(|fixed| {
+        Parts::new(fixed.words())
+            .is_some_and(|parts| passed_on(parts, parent, true).next().is_some())
+    })
 }
 
 /// Makes an area for a process that can have no file.
@@ -302,30 +315,40 @@ fn learn_ancestry(parts: Parts<'_>) {
     const GENERATIONS: usize = 16;
     let mut pid = own_pid();
     for distance in 0..GENERATIONS {
-        let entry = (0..PROCESS_SLOTS)
-            .filter_map(|index| parts.process(index))
-            .find(|entry| entry.pid.load(Acquire) == pid);
-        for (slot, control) in parts.streams() {
-            let generation = control.generation.load(Acquire);
-            let is_target = distance > 0 && control.target_pid.load(Relaxed) == pid;
-            let was_born_into = entry
-                .and_then(|entry| entry.traced_by.get(slot))
-                .is_some_and(|born| born.load(Relaxed) == generation);
-            let is_wanted = control.state.load(Relaxed) == stream_state::LIVE
-                && control.inherit.load(Relaxed) == 1;
-            if is_wanted
-                && (is_target || was_born_into)
-                && let Some(born) = STATE.born_into.get(slot)
-            {
+        for (slot, generation) in passed_on(parts, pid, distance > 0) {
+            if let Some(born) = STATE.born_into.get(slot) {
                 born.store(generation, Relaxed);
             }
         }
         match proc_stat::parent_of(pid) {
-            Some(parent) if parent > 1 && entry.is_none() => pid = parent,
+            Some(parent) if parent > 1 && written_down(parts, pid).is_none() => pid = parent,
             _ => break,
         }
     }
     enter_process(parts);
+}
+
+/// Returns the streams that trace what process `pid` makes, each by its slot and its generation:
+/// those that it was born into, and those that it is the target of, if it is an ancestor.
+fn passed_on(parts: Parts<'_>, pid: i32, is_ancestor: bool) -> impl Iterator<Item = (usize, u32)> {
+    let entry = written_down(parts, pid);
+    parts.streams().filter_map(move |(slot, control)| {
+        let generation = control.generation.load(Acquire);
+        let is_target = is_ancestor && control.target_pid.load(Relaxed) == pid;
+        let was_born_into = entry
+            .and_then(|entry| entry.traced_by.get(slot))
+            .is_some_and(|born| born.load(Relaxed) == generation);
+        let is_wanted =
+            control.state.load(Relaxed) == stream_state::LIVE && control.inherit.load(Relaxed) == 1;
+        (is_wanted && (is_target || was_born_into)).then_some((slot, generation))
+    })
+}
+
+/// Returns what process `pid` has written down about itself.
+fn written_down(parts: Parts<'_>, pid: i32) -> Option<&ProcessEntry> {
+    (0..PROCESS_SLOTS)
+        .filter_map(|index| parts.process(index))
+        .find(|entry| entry.pid.load(Acquire) == pid)
 }
 
 /// Runs when the library is loaded.

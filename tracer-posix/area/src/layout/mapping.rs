@@ -467,16 +467,27 @@ pub(crate) fn close(file: OwnedFd) {
 /// since it may run in the first emission of a program.
 #[inline]
 pub(crate) fn link_of(raw: RawFd) -> [u8; 32] {
-    let mut path = [0_u8; 32];
-    let written = b"/proc/self/fd/".iter().copied().chain(digits(raw));
-    // The last byte stays a null: a descriptor has ten digits at most.
-    for (to, byte) in path.iter_mut().zip(written) {
-        *to = byte;
-    }
-    path
+    ended_by_null(b"/proc/self/fd/".iter().copied().chain(digits(raw)))
 }
 
-/// Returns the decimal digits of a descriptor.
+/// Returns the path of what is behind a descriptor of process `pid`, as [`link_of`] does.
+#[inline]
+pub(crate) fn link_in(pid: i32, raw: RawFd) -> [u8; 32] {
+    let process = b"/proc/".iter().copied().chain(digits(pid));
+    ended_by_null(process.chain(*b"/fd/").chain(digits(raw)))
+}
+
+/// Returns a path in memory that ends with a null. The last byte stays one: numbers have ten digits
+/// at most.
+fn ended_by_null(path: impl Iterator<Item = u8>) -> [u8; 32] {
+    let mut ended = [0_u8; 32];
+    for (to, byte) in ended.iter_mut().zip(path) {
+        *to = byte;
+    }
+    ended
+}
+
+/// Returns the decimal digits of a descriptor or a pid.
 fn digits(raw: RawFd) -> impl Iterator<Item = u8> {
     let mut divisor = 1_i32;
     while raw / divisor >= 10 {
