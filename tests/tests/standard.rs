@@ -378,6 +378,7 @@ cases! {
     log_policies {
         a_looping_log_keeps_the_newest_events
         a_log_until_full_keeps_the_oldest_and_ends_with_a_stop
+        what_is_emitted_once_the_log_is_full_is_no_overrun_of_the_stream
         an_appending_log_has_no_limit
         clearing_a_stream_begins_its_log_anew
         a_log_that_was_truncated_gives_what_is_whole

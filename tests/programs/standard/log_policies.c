@@ -70,6 +70,29 @@ CASE(a_log_until_full_keeps_the_oldest_and_ends_with_a_stop)
     CHECK(is_stopped && seen > 1000 && seen < sent);
 }
 
+/* clause: log.full.stream */
+CASE(what_is_emitted_once_the_log_is_full_is_no_overrun_of_the_stream)
+{
+    trace_attr_t attr = log_attributes(POSIX_TRACE_UNTIL_FULL, 65536);
+    int sent = 0;
+    trace_id_t trid = logged_of(new_file(), &attr);
+
+    OK(posix_trace_start(trid));
+    do {
+        emit(sent, sent + 500);
+        sent += 500;
+        OK(posix_trace_flush(trid));
+        status = status_of(trid);
+        CHECK_EQUAL(status.posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+    } while (status.posix_log_full_status == POSIX_TRACE_NOT_FULL);
+    emit(sent, sent + 500000);
+    sleep_ms(50);
+    status = status_of(trid);
+    CHECK_EQUAL(status.posix_stream_status, POSIX_TRACE_SUSPENDED);
+    CHECK_EQUAL(status.posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+    OK(posix_trace_shutdown(trid));
+}
+
 /* clause: log.append */
 CASE(an_appending_log_has_no_limit)
 {

@@ -36,6 +36,8 @@ pub struct ActiveStream<L: Flush = NoLog> {
     is_poor: bool,
     /// Terms of the call at hand.
     terms: CallTerms,
+    /// Whether its sources were told that it takes events, by a call.
+    is_started: bool,
 }
 
 /// Time that a stream which ends takes at most to count what its sources have not brought.
@@ -97,6 +99,7 @@ impl<L: Flush> ActiveStream<L> {
             sources_so_far: 0,
             is_poor: false,
             terms: CallTerms::default(),
+            is_started: false,
         }
     }
 
@@ -154,6 +157,7 @@ impl<L: Flush> ActiveStream<L> {
         let at = self.settle_at();
         self.core.start(at, caller);
         self.control(&self.wanted());
+        self.is_started = self.core.wants_events();
     }
 
     /// Stops the stream; what is recorded stays readable.
@@ -179,6 +183,7 @@ impl<L: Flush> ActiveStream<L> {
         } else {
             // Collecting is limited, and the caller's own limit has been reached.
         }
+        self.is_started = false;
         self.make_space_for_own();
         self.core.stop(at, caller);
         self.control(&self.wanted());
@@ -213,9 +218,16 @@ impl<L: Flush> ActiveStream<L> {
         if self.is_poor {
             return (self.now)();
         }
-        if let Some(limit) = self.limit {
-            return self.sync_until(Instant::now() + limit);
-        }
+        let watermark = match self.limit {
+            Some(limit) => self.sync_until(Instant::now() + limit),
+            None => self.sync_all(),
+        };
+        self.stop_sources_of_full_log();
+        watermark
+    }
+
+    /// Collects as [`sync`](Self::sync) does, without a limit.
+    fn sync_all(&mut self) -> MonotonicNs {
         // A look or a round that has begun earlier would bring only what was there then.
         for merged in &mut self.sources {
             merged.source.begin_anew();
@@ -362,6 +374,15 @@ impl<L: Flush> ActiveStream<L> {
     /// [`sync`](Self::sync) before.
     pub fn flush(&mut self, caller: Origin) {
         self.log.flush(&mut self.core, &self.types, caller);
+        self.stop_sources_of_full_log();
+    }
+
+    /// Tells the sources that the stream takes nothing more, where a flush has suspended it.
+    fn stop_sources_of_full_log(&mut self) {
+        if self.is_started && !self.core.wants_events() {
+            self.is_started = false;
+            self.control(&self.wanted());
+        }
     }
 
     /// Returns the stream's log, with what it needs to be written: the stream without its sources,

@@ -30,6 +30,8 @@ struct Log {
     names: ThreadNames,
     /// Where it reports that a flush goes on, if anywhere.
     activity: Option<Arc<Activity>>,
+    /// Number of events that the stream had recorded when the last flush ended.
+    recorded: u64,
 }
 
 impl Log {
@@ -79,6 +81,7 @@ impl Flush for Log {
             core.report_error(self.error);
         }
         core.end_flush(caller);
+        self.recorded = core.ledger().recorded();
     }
 }
 
@@ -118,6 +121,7 @@ impl LogRecording {
             data: Vec::new(),
             names: ThreadNames::default(),
             activity: None,
+            recorded: 0,
         };
         Self {
             stream: ActiveStream::with_log(policy, capacity, now, log),
@@ -178,7 +182,8 @@ impl LogRecording {
             log.flush(core, types, Origin::NONE);
         }
         if self.last_write.elapsed() > FLUSH_INTERVAL {
-            if core.held() > 0 {
+            // The end of the flush before is no reason for another.
+            if core.held() > 0 && core.ledger().recorded() != log.recorded {
                 log.flush(core, types, Origin::NONE);
             }
             log.write(core);
@@ -267,6 +272,10 @@ impl LogRecording {
     /// XSH `posix_trace_flush()`.
     pub fn flush(&mut self, caller: Origin) -> Result<(), i32> {
         let settled = self.stream.settle_for_call();
+        if settled.has_all {
+            let (_, core, _) = self.stream.log();
+            core.advance(settled.until.min(settled.called));
+        }
         self.flush_now(caller);
         self.owed = (!settled.has_all).then_some(settled.called);
         match self.stream.log().0.error {
@@ -490,6 +499,24 @@ mod tests {
             assert!(!recording.tick());
             assert_eq!(recording.needs_ticks(), policy == StreamFullPolicy::Flush);
         }
+    }
+
+    #[test]
+    fn a_stream_without_events_is_flushed_once() {
+        let file = tempfile::tempfile().unwrap();
+        let mut recording = recording_to(&file, StreamFullPolicy::Flush);
+        recording.start(Origin::NONE);
+        for _ in 0..3 {
+            recording.last_write = Instant::now() - 2 * FLUSH_INTERVAL;
+            recording.tick();
+        }
+        recording.complete(Origin::NONE).unwrap();
+        let mut log = LogReader::open(file).unwrap();
+        let mut flushes = 0;
+        while let Some(record) = log.next_record().unwrap() {
+            flushes += usize::from(record.event.header.event_type == EventTypeId::FLUSH_START);
+        }
+        assert_eq!(flushes, 1);
     }
 
     /// Completes a log while a source is behind. Returns how many events count as not read, and

@@ -65,6 +65,8 @@ enum Activity {
     Suspended,
     /// Stopped by itself, because it was full. It restarts when it has been emptied.
     StoppedFull,
+    /// Suspended because its log takes nothing more since this time.
+    LogFull(MonotonicNs),
 }
 
 /// An active stream without its sources.
@@ -144,12 +146,16 @@ impl StreamCore {
                 is_restarted: false,
                 ..
             }
-            | Activity::Suspended => {}
+            | Activity::Suspended
+            | Activity::LogFull(_) => {}
         }
     }
 
     /// Notes that events were lost before they came here.
     pub fn feed_loss(&mut self, loss: Loss) {
+        if self.is_not_to_record_from(loss.since) {
+            return;
+        }
         if loss.is_marked {
             self.ledger.lose(loss.cause, loss.count);
             self.is_overrun = true;
@@ -160,6 +166,9 @@ impl StreamCore {
 
     /// Notes a source's mark: events are missing after all that were fed so far.
     pub(crate) fn take_mark(&mut self, mark: Mark) {
+        if self.is_not_to_record_from(mark.time) {
+            return;
+        }
         let at = mark.time.max(self.horizon);
         self.is_overrun = true;
         if self.policy != StreamFullPolicy::UntilFull {
@@ -171,6 +180,11 @@ impl StreamCore {
                 self.stop_full(at);
             }
         }
+    }
+
+    /// Tells whether the log was full at this time, so that what was generated later is no loss.
+    fn is_not_to_record_from(&self, time: MonotonicNs) -> bool {
+        matches!(self.activity, Activity::LogFull(since) if time >= since)
     }
 
     /// Tells whether sources that are full have to wait until the stream has been read.
@@ -250,7 +264,7 @@ impl StreamCore {
     pub fn start(&mut self, at: MonotonicNs, caller: Origin) {
         let is_startable = match self.activity {
             Activity::Running { .. } => false,
-            Activity::Suspended | Activity::StoppedFull => {
+            Activity::Suspended | Activity::StoppedFull | Activity::LogFull(_) => {
                 !self.is_full || self.policy == StreamFullPolicy::Loop
             }
         };
@@ -280,10 +294,24 @@ impl StreamCore {
     pub fn stop(&mut self, at: MonotonicNs, caller: Origin) {
         self.horizon = self.horizon.max(at);
         if self.is_running() {
-            self.record_own(EventTypeId::STOP, caller, &stop::CALLED.to_ne_bytes());
+            self.record_stop(caller);
         }
-        // Recording the STOP may have filled the stream; the call counts all the same.
         self.activity = Activity::Suspended;
+    }
+
+    /// Records the STOP of a call. Where there is no space for it, it has that of the automatic
+    /// one, which does not come any more.
+    fn record_stop(&mut self, caller: Origin) {
+        let data = stop::CALLED.to_ne_bytes();
+        let is_looping = self.policy == StreamFullPolicy::Loop;
+        let used = self.buffer.used().saturating_add(event_size(data.len()));
+        if is_looping || used <= self.capacity {
+            self.record_own(EventTypeId::STOP, caller, &data);
+        } else if !self.filter.contains(EventTypeId::STOP) {
+            self.ledger.recorded += 1;
+            let header = caller.header(EventTypeId::STOP, self.horizon);
+            self.buffer.push(&header, &data, false);
+        }
     }
 
     /// Changes the filter at `at`.
@@ -386,9 +414,17 @@ impl StreamCore {
     }
 
     /// Suspends the stream where the log is full: nothing is recorded any more until the stream is
-    /// cleared and started.
+    /// cleared and started, and that is no loss.
     pub fn suspend(&mut self) {
-        self.activity = Activity::Suspended;
+        if self.wants_events() {
+            self.activity = Activity::LogFull(self.horizon);
+        }
+    }
+
+    /// Notes that all events from before `at` were fed: what the stream records of itself next has
+    /// this time.
+    pub fn advance(&mut self, at: MonotonicNs) {
+        self.horizon = self.horizon.max(at);
     }
 
     /// Returns the oldest event that was not shown yet. The event stays where it is, to be flushed.
@@ -513,7 +549,10 @@ impl StreamCore {
     /// what it loses then is counted.
     #[must_use]
     pub fn wants_events(&self) -> bool {
-        self.activity != Activity::Suspended
+        matches!(
+            self.activity,
+            Activity::Running { .. } | Activity::StoppedFull
+        )
     }
 
     /// Returns the set of types that are not recorded.

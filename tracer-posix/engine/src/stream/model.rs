@@ -81,7 +81,9 @@ impl Model {
                     self.is_full = true;
                 }
             }
-            StreamFullPolicy::UntilFull if self.used() + event.size <= CAPACITY => {
+            StreamFullPolicy::UntilFull
+                if event.size == 0 || self.used() + event.size <= CAPACITY =>
+            {
                 self.held.push(event);
             }
             StreamFullPolicy::UntilFull | StreamFullPolicy::Flush => {
@@ -131,10 +133,13 @@ impl Model {
 
     fn stop(&mut self, time: u64) {
         if self.is_running && !self.is_full {
+            let size = event_size(4);
+            let is_looping = self.policy == StreamFullPolicy::Loop;
+            let has_space = is_looping || self.used() + size <= CAPACITY;
             self.put(Held {
                 time,
                 event_type: EventTypeId::STOP,
-                size: event_size(4),
+                size: if has_space { size } else { 0 },
             });
         }
         self.is_running = false;

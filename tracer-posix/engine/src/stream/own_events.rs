@@ -5,6 +5,7 @@ use tracer_common::event_type::EventTypeId;
 use super::core::{Filtering, Origin, StreamCore};
 use crate::event::{EventHeader, MonotonicNs, Truncation};
 use crate::sizes::event_size;
+use crate::source::{Loss, LossCause};
 use crate::{EventSet, StreamFullPolicy};
 
 const USER: EventTypeId = EventTypeId(300);
@@ -89,6 +90,65 @@ fn a_stop_says_whether_the_stream_stopped_itself() {
     (4..9).for_each(|time| core.feed(user_event(time), b""));
     let by_itself = (EventTypeId::STOP, 1_i32.to_ne_bytes().to_vec());
     assert_eq!(types_and_data(&mut core).get(4), Some(&by_itself));
+}
+
+#[test]
+fn a_stop_by_a_call_says_so_where_there_is_no_space_left() {
+    for policy in [StreamFullPolicy::UntilFull, StreamFullPolicy::Flush] {
+        let mut core = started(policy);
+        (2..6).for_each(|time| core.feed(user_event(time), b""));
+        let caller = Origin {
+            pid: 7,
+            ..Origin::NONE
+        };
+        core.stop(MonotonicNs(9), caller);
+
+        let status = core.status();
+        assert!(!status.is_running && !status.is_overrun);
+        assert_eq!(core.ledger().lost_in_all(), 0);
+        let mut data = Vec::new();
+        let last = std::iter::from_fn(|| core.next(&mut data, || MonotonicNs(1000))).last();
+        let last = last.unwrap();
+        assert_eq!(
+            (last.event_type, last.time.0, last.pid),
+            (EventTypeId::STOP, 9, 7)
+        );
+        assert_eq!(data, 0_i32.to_ne_bytes());
+        assert!(!core.is_running(), "it does not restart");
+    }
+}
+
+#[test]
+fn what_is_lost_once_the_log_is_full_is_no_loss() {
+    let loss = |since| Loss {
+        cause: LossCause::ThreadRingFull,
+        count: 3,
+        since: MonotonicNs(since),
+        is_marked: false,
+    };
+    let mut core = started(StreamFullPolicy::Flush);
+    core.feed(user_event(5), b"");
+    core.suspend();
+    assert!(!core.wants_events());
+    core.feed(user_event(6), b"");
+    core.feed_loss(loss(7));
+    assert!(!core.status().is_overrun);
+    core.feed_loss(loss(4));
+    assert!(core.status().is_overrun);
+    assert_eq!(core.ledger().lost_in_all(), 3);
+}
+
+#[test]
+fn a_flush_is_recorded_with_the_time_of_its_call() {
+    let mut core = started(StreamFullPolicy::Flush);
+    core.feed(user_event(5), b"");
+    core.advance(MonotonicNs(9));
+    core.begin_flush(Origin::NONE);
+    let mut data = Vec::new();
+    let times: Vec<_> = std::iter::from_fn(|| core.next(&mut data, || MonotonicNs(1000)))
+        .map(|header| header.time.0)
+        .collect();
+    assert_eq!(times, [5, 9]);
 }
 
 #[test]
