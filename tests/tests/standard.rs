@@ -33,7 +33,7 @@ fn folder() -> &'static Path {
 
 /// Cases that make as many streams as the whole system may have: meanwhile no other case can have
 /// one.
-const EXCLUSIVE: [&str; 8] = [
+const EXCLUSIVE: [&str; 10] = [
     "logs_that_are_read_do_not_count",
     "no_more_streams_than_the_limit_can_be_made",
     "streams_of_other_processes_count",
@@ -41,6 +41,8 @@ const EXCLUSIVE: [&str; 8] = [
     "the_streams_of_a_controller_that_exits_end",
     "the_streams_of_a_controller_that_exits_without_cleaning_up_end",
     "the_streams_of_a_controller_that_is_killed_end",
+    "the_streams_of_a_controller_that_runs_another_program_end",
+    "the_streams_of_a_controller_whose_end_its_parent_has_not_asked_for_end",
     "the_streams_of_a_process_that_was_killed_do_not_count",
 ];
 
@@ -264,6 +266,8 @@ cases! {
         the_streams_of_a_controller_that_exits_without_cleaning_up_end
         the_streams_of_a_controller_that_is_killed_end
         the_streams_of_a_controller_that_execs_end
+        the_streams_of_a_controller_that_runs_another_program_end
+        the_streams_of_a_controller_whose_end_its_parent_has_not_asked_for_end
         a_stream_that_is_too_large_for_memory_cannot_be_made
         #[ignore = "needs root"]
         another_users_process_cannot_be_traced

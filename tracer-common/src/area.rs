@@ -31,7 +31,7 @@ use crate::event_type::TRACE_EVENT_NAME_MAX;
 /// First eight bytes of an area: "LNXTRACE" in little-endian order.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"LNXTRACE");
 /// Version of this layout.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// The name of an area's file, as a literal.
 macro_rules! memfd_name {
@@ -264,6 +264,10 @@ pub struct StreamControl {
     pub lease_until: AtomicU64,
     /// When the controller's process was started (field 22 of `/proc/<pid>/stat`).
     pub controller_start: AtomicU64,
+    /// Where the stack of the controller's program begins (field 28 there), which another program
+    /// in that process has elsewhere; 0 where the controller does not know. Written by the
+    /// controller.
+    pub controller_stack: AtomicU64,
     /// When the chunk was closed, in ticks, that was closed last of those which were taken again
     /// and may have had unread events: none of these is newer. Raised by the target.
     pub lost_until: AtomicU64,

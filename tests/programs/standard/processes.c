@@ -248,10 +248,10 @@ CASE(the_streams_of_a_process_that_was_killed_do_not_count)
         OK(posix_trace_shutdown(trids[i]));
 }
 
-static void make_streams_of_parent_and(void (*end)(void))
+static pid_t make_streams_of_parent(void (*end)(void))
 {
     trace_id_t trid;
-    int i, status;
+    int i;
     pid_t child = fork();
 
     if (child == 0) {
@@ -261,9 +261,25 @@ static void make_streams_of_parent_and(void (*end)(void))
         }
         end();
     }
-    CHECK(waitpid(child, &status, 0) == child);
+    return child;
+}
+
+static void make_as_many(void)
+{
+    trace_id_t trid;
+    int i;
+
     for (i = 0; i < TRACE_SYS_MAX; i++)
         CHECK_EQUAL(posix_trace_create(0, NULL, &trid), 0);
+}
+
+static void make_streams_of_parent_and(void (*end)(void))
+{
+    int status;
+    pid_t child = make_streams_of_parent(end);
+
+    CHECK(waitpid(child, &status, 0) == child);
+    make_as_many();
 }
 
 static void end_by_exit(void)
@@ -308,6 +324,42 @@ CASE(the_streams_of_a_controller_that_is_killed_end)
 CASE(the_streams_of_a_controller_that_execs_end)
 {
     make_streams_of_parent_and(end_by_exec);
+}
+
+static void wait_until_it_runs(pid_t child, const char *program)
+{
+    char path[64], name[64] = "";
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)child);
+    while (strcmp(name, program) != 0) {
+        sleep_ms(1);
+        file = fopen(path, "r");
+        CHECK(file != NULL && fscanf(file, "%63s", name) == 1);
+        fclose(file);
+    }
+}
+
+/* clause: controller.exec */
+CASE(the_streams_of_a_controller_that_runs_another_program_end)
+{
+    pid_t child = make_streams_of_parent(exec_sleep);
+
+    wait_until_it_runs(child, "sleep");
+    make_as_many();
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+/* clause: controller.end */
+CASE(the_streams_of_a_controller_whose_end_its_parent_has_not_asked_for_end)
+{
+    pid_t child = make_streams_of_parent(end_by_signal);
+    siginfo_t ended;
+
+    CHECK(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT) == 0);
+    make_as_many();
+    waitpid(child, NULL, 0);
 }
 
 /* clause: create.memory */

@@ -10,14 +10,15 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
 use crate::system::pids::{own_pid, own_pid_namespace, process_exists};
-use crate::system::proc_stat::start_of;
+use crate::system::proc_stat::{Shown, shown_of};
 
 /// State of a process, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     /// The process that is meant is there.
     Alive,
-    /// The process is gone: no process has its pid, or a younger one.
+    /// The process is gone: no process has its pid, or a younger one, or a zombie; or it runs
+    /// another program.
     Dead,
     /// Not known: nothing shows the process.
     Unknown,
@@ -32,16 +33,20 @@ pub(crate) struct Identity {
     pub(crate) start: u64,
     /// The inode of its pid namespace.
     pub(crate) namespace: u64,
+    /// Where the stack of its program begins.
+    pub(crate) stack: u64,
 }
 
 impl Identity {
     /// Returns this process's identity.
     pub(crate) fn own() -> Self {
         let pid = own_pid();
+        let shown = shown_of(pid);
         Self {
             pid,
-            start: start_of(pid).unwrap_or(0),
+            start: shown.map_or(0, |shown| shown.start),
             namespace: own_pid_namespace(),
+            stack: shown.map_or(0, |shown| shown.stack),
         }
     }
 
@@ -57,11 +62,23 @@ impl Identity {
         if !process_exists(self.pid) {
             return Life::Dead;
         }
-        match start_of(self.pid) {
-            Some(start) if self.start != 0 && start == self.start => Life::Alive,
+        match shown_of(self.pid) {
+            Some(shown) if self.start != 0 && shown.start == self.start => {
+                if shown.is_over || self.has_become_another_program(shown) {
+                    Life::Dead
+                } else {
+                    Life::Alive
+                }
+            }
             Some(_) if self.start != 0 && counts_from_our_boot(self.pid) => Life::Dead,
             _ => Life::Unknown,
         }
+    }
+
+    /// Tells whether the process certainly runs another program. The kernel puts the stack of each
+    /// program elsewhere, unless it was told not to.
+    fn has_become_another_program(self, shown: Shown) -> bool {
+        self.stack != 0 && shown.stack != 0 && shown.stack != self.stack
     }
 }
 
@@ -138,6 +155,47 @@ mod tests {
 
         assert_eq!(gone(own.start).life(), Life::Dead);
         assert_eq!(gone(0).life(), Life::Dead);
+    }
+
+    #[test]
+    fn a_zombie_is_dead_and_a_process_without_its_first_thread_is_not() {
+        // SAFETY: the child makes a thread, as a child of glibc's fork() may, and ends by it.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_secs(60)));
+            // SAFETY: ends this thread alone.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        let shown = shown_of(child).unwrap();
+        let identity = Identity {
+            pid: child,
+            start: shown.start,
+            ..Identity::own()
+        };
+        while crate::discover::liveness::state_of(child, child) != Some(b'Z') {
+            std::thread::yield_now();
+        }
+        assert_eq!(identity.life(), Life::Alive);
+        // SAFETY: the child of this test.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        while identity.life() != Life::Dead {
+            std::thread::yield_now();
+        }
+        // SAFETY: as above; nothing is written.
+        let waited = unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        assert_eq!(waited, child);
+    }
+
+    #[test]
+    fn a_process_that_runs_another_program_is_not_what_it_was() {
+        let own = Identity::own();
+        let earlier = Identity {
+            stack: own.stack + 4096,
+            ..own
+        };
+
+        assert_eq!(earlier.life(), Life::Dead);
+        assert_eq!(Identity { stack: 0, ..own }.life(), Life::Alive);
     }
 
     #[test]

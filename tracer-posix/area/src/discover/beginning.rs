@@ -68,7 +68,7 @@ fn has_its_own(pid: i32) -> bool {
 fn is_young(pid: i32) -> bool {
     // SAFETY: takes no pointers.
     let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    let started = proc_stat::start_of(pid);
+    let started = proc_stat::shown_of(pid).map(|shown| shown.start);
     let (Ok(ticks), Some(started), Some(now)) = (u64::try_from(ticks), started, since_boot())
     else {
         return false;

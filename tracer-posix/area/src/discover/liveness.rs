@@ -59,11 +59,16 @@ fn state(status: &[u8]) -> Option<u8> {
 
 /// Tells whether `pid` is in the pid namespace of this process, for certain.
 pub(crate) fn is_in_own_namespace(pid: i32) -> bool {
-    let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/pid"));
-    match (namespace("self"), namespace(&pid.to_string())) {
-        (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),
-        _ => false,
-    }
+    let own = namespace_of("self");
+    own.is_some() && own == namespace_of(&pid.to_string())
+}
+
+/// Returns the device and the inode of a process's pid namespace, where `/proc` shows them. Apart,
+/// since what the system says of a file takes much of the stack.
+#[inline(never)]
+fn namespace_of(process: &str) -> Option<(u64, u64)> {
+    let namespace = fs::metadata(format!("/proc/{process}/ns/pid")).ok()?;
+    Some((namespace.dev(), namespace.ino()))
 }
 
 #[cfg(test)]

@@ -153,6 +153,7 @@ impl Slot {
         let own = Identity::own();
         control.controller_pid.store(own.pid, Relaxed);
         control.controller_start.store(own.start, Relaxed);
+        control.controller_stack.store(own.stack, Relaxed);
         control.controller_namespace.store(own.namespace, Relaxed);
         let is_in_own_namespace =
             |pid: &i32| *pid == own_pid() || liveness::is_in_own_namespace(*pid);
@@ -231,6 +232,7 @@ fn abandoned(area: &Area, control: &StreamControl) -> Option<u32> {
         pid: control.controller_pid.load(Relaxed),
         start: control.controller_start.load(Relaxed),
         namespace: control.controller_namespace.load(Relaxed),
+        stack: control.controller_stack.load(Relaxed),
     };
     let lease_until = control.lease_until.load(Relaxed);
     // Another stream may have taken the slot meanwhile: then the words above are not all of one

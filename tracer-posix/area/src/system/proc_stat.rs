@@ -20,14 +20,36 @@ pub(crate) fn parent_of(pid: i32) -> Option<i32> {
     field_of(pid, 4)
 }
 
-/// Returns when a process was started, in the kernel's ticks after boot, where `/proc` shows it.
-pub(crate) fn start_of(pid: i32) -> Option<u64> {
-    field_of(pid, 22)
+/// Facts about a process that `/proc` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// When it was started, in the kernel's ticks after boot.
+    pub(crate) start: u64,
+    /// Where the stack of its program begins; 0 where this process may not know it.
+    pub(crate) stack: u64,
+    /// Whether nothing but its zombie is left. A process of which the first thread alone has ended
+    /// has not.
+    pub(crate) is_over: bool,
+}
+
+/// Returns what `/proc` shows of a process.
+#[inline(never)]
+pub(crate) fn shown_of(pid: i32) -> Option<Shown> {
+    let stat = read(pid)?;
+    let number = |index| field(&stat, index)?.parse::<u64>().ok();
+    Some(Shown {
+        start: number(22)?,
+        stack: number(28)?,
+        is_over: matches!(field(&stat, 3)?, "Z" | "X" | "x") && number(20)? <= 1,
+    })
 }
 
 fn field_of<T: FromStr>(pid: i32, index: usize) -> Option<T> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    field(&stat, index)?.parse().ok()
+    field(&read(pid)?, index)?.parse().ok()
+}
+
+fn read(pid: i32) -> Option<Vec<u8>> {
+    fs::read(format!("/proc/{pid}/stat")).ok()
 }
 
 #[cfg(test)]
