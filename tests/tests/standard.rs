@@ -286,6 +286,8 @@ cases! {
         a_thread_that_ends_in_a_handler_amid_an_emission_ends_and_tracing_goes_on
         a_thread_that_jumps_out_of_emissions_goes_on_recording
         a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was
+        a_child_that_a_handler_makes_amid_an_emission_leaves_that_of_its_parent_alone
+        a_child_that_a_handler_makes_amid_an_emission_emits_its_own
     }
     load {
         a_program_that_closes_all_descriptors_traces_itself

@@ -1,10 +1,14 @@
-/* Handlers that never return: they end their thread, or jump out of an emission. */
+/* Handlers that do not return: they end their thread, or jump out of an emission. And handlers that return twice: they
+ * make a child. */
 #define _GNU_SOURCE
 #include "streams.h"
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <errno.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static trace_event_id_t type;
 
@@ -160,4 +164,97 @@ CASE(a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was)
     CHECK_EQUAL(count_all(trid, type), AFTER);
     CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
     OK(posix_trace_shutdown(trid));
+}
+
+static volatile pid_t emitting;
+static volatile int is_child, forks;
+
+static void fork_and_return(int signal)
+{
+    (void)signal;
+    if (is_child || forks == 200)
+        return;
+    if (fork() == 0) {
+        is_child = 1;
+        emitting = getpid();
+    } else {
+        forks++;
+    }
+}
+
+struct numbered {
+    pid_t pid;
+    int number;
+};
+
+static void emit_numbered(int number)
+{
+    struct numbered event = {emitting, number};
+
+    posix_trace_event(type, &event, sizeof event);
+}
+
+/* A process whose timer's handler makes a child again and again, amid emissions too, and returns in both. */
+static void emit_and_fork(int inheritance)
+{
+    enum { OWN = 200000, OF_CHILD = 100 };
+    struct itimerval every = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
+    trace_attr_t attr = attributes(64 << 20, POSIX_TRACE_UNTIL_FULL);
+    int i, own = 0, of_children = 0;
+    struct sigaction action;
+    trace_id_t trid;
+
+    OK(posix_trace_attr_setinherited(&attr, inheritance));
+    type = type_of("numbered");
+    trid = running_of(0, &attr);
+    emitting = getpid();
+    memset(&action, 0, sizeof action);
+    action.sa_handler = fork_and_return;
+    action.sa_flags = SA_RESTART;
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
+    for (i = 0; i < OWN && !is_child; i++)
+        emit_numbered(i);
+    if (is_child) {
+        for (i = 0; i < OF_CHILD; i++)
+            emit_numbered(-1 - i);
+        _exit(0);
+    }
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    while (wait(NULL) > 0 || errno == EINTR)
+        ;
+    for (;;) {
+        struct numbered event;
+
+        OK(try_next(trid));
+        if (unavailable)
+            break;
+        if (info.posix_event_id != type)
+            continue;
+        CHECK_EQUAL(length, sizeof event);
+        memcpy(&event, data, sizeof event);
+        if (info.posix_pid == getpid()) {
+            CHECK_EQUAL(event.pid, getpid());
+            CHECK_EQUAL(event.number, own++);
+        } else if (event.number < 0) {
+            CHECK_EQUAL(event.pid, info.posix_pid);
+            of_children++;
+        }
+    }
+    CHECK_EQUAL(own, OWN);
+    CHECK(forks > 0);
+    CHECK_EQUAL(of_children, inheritance == POSIX_TRACE_INHERITED ? forks * OF_CHILD : 0);
+    CHECK_EQUAL(status_of(trid).posix_stream_overrun_status, POSIX_TRACE_NO_OVERRUN);
+}
+
+/* clause: signal.complete fork.closed */
+CASE(a_child_that_a_handler_makes_amid_an_emission_leaves_that_of_its_parent_alone)
+{
+    emit_and_fork(POSIX_TRACE_CLOSE_FOR_CHILD);
+}
+
+/* clause: signal.complete fork.inherited */
+CASE(a_child_that_a_handler_makes_amid_an_emission_emits_its_own)
+{
+    emit_and_fork(POSIX_TRACE_INHERITED);
 }

@@ -90,6 +90,22 @@ impl Change {
 }
 
 impl InHand {
+    /// Returns the chunks of all changes, with their slots: those that are taken from the thread,
+    /// and those that are given to it.
+    pub(super) fn chunks(
+        &self,
+    ) -> impl Iterator<Item = (usize, Option<NonNull<u8>>, Option<NonNull<u8>>)> {
+        self.changes.iter().map(|change| {
+            let [old, new] = [&change.old, &change.new].map(|base| NonNull::new(base.get()));
+            (change.slot.get(), old, new)
+        })
+    }
+
+    /// Forgets all changes: those of the parent, in a forked child.
+    pub(super) fn forget(&self) {
+        self.changes.iter().for_each(Change::end);
+    }
+
     /// Notes that a change begins, whose frames are at `frame` and above. `None` where too many
     /// changes are known already.
     pub(super) fn begin(&self, frame: usize, slot: usize) -> Option<&Change> {

@@ -4,8 +4,10 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, compiler_fence,
+};
 
 use tracer_common::area::{STREAM_SLOTS, StreamControl, clock, home, stream_state};
 
@@ -42,6 +44,8 @@ pub(super) struct ProcessState {
     pub(super) can_restart: AtomicBool,
     /// Where this process's threads are at home: [`home`].
     pub(super) home: AtomicU64,
+    /// Counts the forks that lie between this process and the one that has set itself up.
+    pub(super) forks: AtomicU32,
     /// Set by the first of a new child's threads to bring the state up to date.
     pub(super) is_renewing: AtomicBool,
     /// The generation, for each slot, of the stream that this process was born into, or 0.
@@ -67,6 +71,7 @@ pub(super) static STATE: ProcessState = ProcessState {
     clock: AtomicU32::new(clock::UNDECIDED),
     can_restart: AtomicBool::new(false),
     home: AtomicU64::new(home::UNKNOWN),
+    forks: AtomicU32::new(0),
     is_renewing: AtomicBool::new(false),
     born_into: [const { AtomicU32::new(0) }; STREAM_SLOTS],
     prepared: AtomicUsize::new(0),
@@ -130,6 +135,15 @@ pub(super) fn learn_clock(parts: Parts<'_>) -> Option<()> {
 /// Returns this process's pid, as last known.
 pub(crate) fn pid() -> i32 {
     STATE.pid.load(Relaxed)
+}
+
+/// Returns a number that is another one in each child from when the child has noticed that it is
+/// one.
+pub(super) fn forks() -> u32 {
+    compiler_fence(SeqCst);
+    let forks = STATE.forks.load(Relaxed);
+    compiler_fence(SeqCst);
+    forks
 }
 
 /// Returns where this process's threads are at home: [`home`].

@@ -247,7 +247,8 @@ fn renew_in_child() {
     }
     // SAFETY: the base is that of the area's fixed parts, which stay mapped.
     let parts = unsafe { Parts::from_base(base) };
-    thread::forget();
+    STATE.forks.fetch_add(1, Relaxed);
+    thread::begin_in_child();
     // The child does not have its parent's page tables.
     STATE.prepared.store(0, Relaxed);
     let parent = STATE.pid.load(Relaxed);

@@ -11,7 +11,7 @@ use super::emitter;
 use super::in_hand::{Change, InHand};
 use super::process;
 use super::tls;
-use super::windows::OwnWindows;
+use super::windows::{self, OwnWindows};
 use crate::layout::chunk::Chunk;
 use crate::layout::chunk_ref::{ChunkRef, Shape};
 use crate::layout::identity::Identity;
@@ -52,6 +52,13 @@ pub(super) struct PerStream {
     pub(super) role: Cell<Role>,
 }
 
+impl PerStream {
+    /// Returns the shape of the stream's chunks; `None` where it is not known yet.
+    fn shape(&self) -> Option<Shape> {
+        Shape::new(u32::try_from(self.limit.get() + 8).ok()?)
+    }
+}
+
 /// A thread's own memory: reached through one thread-local pointer, never by another thread.
 pub(crate) struct ThreadState {
     /// The structure that the C library has registered for this thread with the kernel; null where
@@ -62,7 +69,7 @@ pub(crate) struct ThreadState {
     busy: Cell<usize>,
     /// Slots in whose chunks an emission may have left a mark without a record, with a bit each.
     pub(super) marked: Cell<u32>,
-    tid: i32,
+    tid: Cell<i32>,
     pub(super) streams: [PerStream; STREAM_SLOTS],
     in_hand: InHand,
 }
@@ -127,7 +134,7 @@ fn make() -> Option<(&'static ThreadState, bool)> {
         rseq: tls::registered_rseq(),
         busy: Cell::new(0),
         marked: Cell::new(0),
-        tid: own_tid(),
+        tid: Cell::new(own_tid()),
         streams: std::array::from_fn(|_| PerStream {
             chunk: AtomicPtr::new(std::ptr::null_mut()),
             control: Cell::new(std::ptr::null()),
@@ -158,9 +165,26 @@ fn make() -> Option<(&'static ThreadState, bool)> {
     known().map(|state| (state, false))
 }
 
-/// Makes the thread forget that it has ever emitted. In a forked child the chunks belong to the
-/// parent's thread. The memory of the thread's state is left behind, as a copy-on-write page.
-pub(super) fn forget() {
+/// Makes this thread, the one of a forked child, forget the chunks and changes of the parent's
+/// thread, whose state it has a copy of. It keeps the state itself: a handler that has made the
+/// child amid an emission returns to code that uses it.
+pub(super) fn begin_in_child() {
+    tls::set_tid(0);
+    let Some(state) = known() else { return };
+    state.part_from_parent();
+    state.tid.set(own_tid());
+    state.marked.set(0);
+    state.busy.set(0);
+    state.in_hand.forget();
+    for per_stream in &state.streams {
+        per_stream.generation.set(0);
+        per_stream.role.set(Role::Unknown);
+        per_stream.chunk.store(std::ptr::null_mut(), Relaxed);
+    }
+}
+
+/// Makes the thread forget that it has ever emitted.
+fn forget() {
     tls::set(std::ptr::null_mut());
     tls::set_tid(0);
     let key = ENDING.load(Relaxed);
@@ -174,9 +198,30 @@ impl ThreadState {
     pub(super) fn identity(&self) -> Identity {
         Identity {
             pid: process::pid(),
-            tid: self.tid,
+            tid: self.tid.get(),
             thread_id: tls::thread_id(),
             home: process::home(),
+        }
+    }
+
+    /// Has this thread, which is that of a forked child, write into memory of its own where code to
+    /// which a handler returns writes into the chunks of the parent's thread.
+    fn part_from_parent(&self) {
+        for (slot, old, new) in self.in_hand.chunks() {
+            let per_stream = self.streams.get(slot);
+            for base in [old, new].into_iter().flatten() {
+                windows::make_private(base);
+                if let Some(shape) = per_stream.and_then(PerStream::shape) {
+                    // So it is no chunk of a chain, and in no state.
+                    shape.chunk_at(base).header.chain.store(u32::MAX, Relaxed);
+                }
+            }
+        }
+        if self.busy.get() != 0 {
+            let chunks = self.streams.iter().map(|one| one.chunk.load(Relaxed));
+            chunks
+                .filter_map(NonNull::new)
+                .for_each(windows::make_private);
         }
     }
 
@@ -258,8 +303,11 @@ impl ThreadState {
         per_stream.generation.set(generation);
     }
 
-    /// Gives the thread a chunk with space for an event with so much data. `false` where none is
-    /// available: the event was counted as refused.
+    /// Gives the thread a chunk with space for an event with so much data, if it is still the one
+    /// of its process. `false` where none is available: the event was counted as refused.
+    ///
+    /// In a child that a handler has made meanwhile the chunk is the parent's thread's: the child
+    /// gives it up untouched, and looks for its own streams.
     #[cold]
     pub(super) fn refill(
         &self,
@@ -271,6 +319,10 @@ impl ThreadState {
         let Some(pool) = self.pool(per_stream, parts, slot) else {
             return false;
         };
+        let forks = process::forks();
+        if per_stream.generation.get() == 0 {
+            return true;
+        }
         let identity = self.identity();
         let is_there = self.change(&pool, parts, |change| {
             change.set_old(per_stream.chunk.load(Relaxed));
@@ -284,7 +336,7 @@ impl ThreadState {
                 old.as_ref(),
                 |chunk_ref| change.set_new(chunk_ref.base),
             );
-            if new.is_none() {
+            if new.is_none() && process::forks() == forks {
                 match &old {
                     Some(old) => old.header.refused.fetch_add(1, Relaxed),
                     None => control.refused_no_chunk.fetch_add(1, Relaxed),
@@ -296,6 +348,10 @@ impl ThreadState {
             }
             new.is_some()
         });
+        if process::forks() != forks {
+            per_stream.chunk.store(std::ptr::null_mut(), Relaxed);
+            return true;
+        }
         if is_there.is_none() && control.generation.load(Acquire) == per_stream.generation.get() {
             control.refused_no_chunk.fetch_add(1, Relaxed);
             emitter::shut_where_nothing_is_overwritten(control);
@@ -314,10 +370,14 @@ impl ThreadState {
         self.give_up_left(here, parts);
         let unknown = Change::default();
         let change = self.in_hand.begin(here, pool.slot).unwrap_or(&unknown);
+        let forks = process::forks();
         let entered = pool.enter(self.identity(), |entry| change.set_entry(entry));
         let result = entered.map(|entered| {
             let result = act(change);
-            entered.leave();
+            // In a child that a handler has made meanwhile the entry is the parent's.
+            if process::forks() == forks {
+                entered.leave();
+            }
             result
         });
         change.end();
@@ -388,8 +448,7 @@ impl ThreadState {
     /// Returns the thread's chunk of a stream.
     pub(super) fn chunk(&self, per_stream: &PerStream) -> Option<Chunk<'static>> {
         let base = NonNull::new(per_stream.chunk.load(Relaxed))?;
-        let shape = Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?;
-        shape.chunk_at(base).chunk()
+        per_stream.shape()?.chunk_at(base).chunk()
     }
 
     /// Notes that an emission may have left a mark in the thread's chunk of the stream in this
@@ -420,8 +479,7 @@ impl ThreadState {
     /// that stream's while it has the mark; where the mark came too late for that, it may be
     /// another thread's by now, and is left alone.
     fn take_mark_back_in(&self, per_stream: &PerStream, base: NonNull<u8>) {
-        let bytes = u32::try_from(per_stream.limit.get() + 8).ok();
-        let Some(shape) = bytes.and_then(Shape::new) else {
+        let Some(shape) = per_stream.shape() else {
             return;
         };
         let chunk_ref = shape.chunk_at(base);
@@ -438,8 +496,7 @@ impl ThreadState {
     #[cold]
     pub(super) fn mark_is_needed(&self, per_stream: &PerStream) {
         if let Some(base) = NonNull::new(per_stream.chunk.load(Relaxed))
-            && let Ok(bytes) = u32::try_from(per_stream.limit.get() + 8)
-            && let Some(shape) = Shape::new(bytes)
+            && let Some(shape) = per_stream.shape()
         {
             shape.chunk_at(base).header.restartable.store(0, SeqCst);
         }
@@ -505,7 +562,7 @@ impl ThreadState {
             slot,
             control: parts.stream(slot)?,
             generation: per_stream.generation.get(),
-            shape: Shape::new(u32::try_from(per_stream.limit.get() + 8).ok()?)?,
+            shape: per_stream.shape()?,
             windows: OwnWindows,
         })
     }

@@ -64,6 +64,31 @@ impl Windows for OwnWindows {
     }
 }
 
+/// Puts private, empty memory in place of the window that has this address, and forgets the window,
+/// in a forked child. Code that still has the address does not reach the area by it any more.
+pub(super) fn make_private(address: NonNull<u8>) {
+    let start = address.addr().get() / WINDOW_BYTES * WINDOW_BYTES;
+    let mut mapped = MAPPED.iter();
+    let Some(window) = mapped.find(|mapped| mapped.load(Relaxed).addr() == start) else {
+        return;
+    };
+    // SAFETY: the window is a mapping of this library, all of which is replaced by one that may be
+    // read and written as well.
+    let private = unsafe {
+        libc::mmap(
+            window.load(Relaxed).cast(),
+            WINDOW_BYTES,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if private != libc::MAP_FAILED {
+        window.store(std::ptr::null_mut(), Relaxed);
+    }
+}
+
 /// Tells whether an address is in a window that the process has filled with memory.
 fn is_prepared(address: NonNull<u8>) -> bool {
     let prepared = process::prepared();
