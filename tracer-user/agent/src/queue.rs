@@ -8,14 +8,15 @@ use tracer_engine::source::{Loss, LossCause};
 use tracer_posix::agent::protocol::{Answer, MOST_REPLY_BYTES, sent_cause};
 use tracer_posix::wire::SentEvent;
 
-use super::share::Shares;
+use super::share::PoolPart;
 
 type Waiting = (EventHeader, Box<[u8]>);
 
 /// Events that wait for one controller.
 #[derive(Debug)]
 pub struct Queue {
-    user: u32,
+    /// Memory that its events take.
+    memory: PoolPart,
     /// Bytes, counted as in a stream.
     capacity: u64,
     keeps_oldest: bool,
@@ -27,10 +28,10 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Makes an empty one for a controller of this user.
-    pub fn new(user: u32, capacity: u64, keeps_oldest: bool) -> Self {
+    /// Makes an empty one, with its part of its user's memory.
+    pub fn new(memory: PoolPart, capacity: u64, keeps_oldest: bool) -> Self {
         Self {
-            user,
+            memory,
             capacity,
             keeps_oldest,
             events: VecDeque::new(),
@@ -40,11 +41,11 @@ impl Queue {
     }
 
     /// Adds an event, for which older ones may have to go: where the queue has no more space, or
-    /// the user no more `memory`.
-    pub fn push(&mut self, header: &EventHeader, data: &[u8], memory: &mut Shares) {
+    /// the user no more memory.
+    pub fn push(&mut self, header: &EventHeader, data: &[u8]) {
         let size = size_of_event(data);
-        while self.used + size > self.capacity || !memory.take(self.user, bytes_held(data)) {
-            let since = match self.oldest_to_give_way(memory) {
+        while self.used + size > self.capacity || !self.memory.grow(bytes_held(data)) {
+            let since = match self.oldest_to_give_way() {
                 Some(oldest) => oldest.time,
                 None => {
                     self.lose_one(header.time);
@@ -57,17 +58,19 @@ impl Queue {
         self.events.push_back((*header, data.into()));
     }
 
-    fn oldest_to_give_way(&mut self, memory: &mut Shares) -> Option<EventHeader> {
+    fn oldest_to_give_way(&mut self) -> Option<EventHeader> {
         if self.keeps_oldest {
             return None;
         }
-        self.pop(memory).map(|(header, _)| header)
+        let (header, data) = self.pop()?;
+        self.memory.shrink(bytes_held(&data));
+        Some(header)
     }
 
-    fn pop(&mut self, memory: &mut Shares) -> Option<Waiting> {
+    /// Takes the first event out, but not its memory.
+    fn pop(&mut self) -> Option<Waiting> {
         let (header, data) = self.events.pop_front()?;
         self.used -= size_of_event(&data);
-        memory.give_back(self.user, bytes_held(&data));
         Some((header, data))
     }
 
@@ -103,13 +106,14 @@ impl Queue {
         }
     }
 
-    /// Returns the events that wait, or the first part of them.
-    pub fn collect(&mut self, watermark: MonotonicNs, memory: &mut Shares) -> Answer {
-        let mut bytes = 0;
+    /// Returns the events that wait, or the first part of them, and the memory that they take.
+    pub fn collect(&mut self, watermark: MonotonicNs) -> (Answer, PoolPart) {
+        let (mut bytes, mut memory) = (0, 0);
         let mut events = Vec::new();
         while bytes < MOST_REPLY_BYTES
-            && let Some((header, data)) = self.pop(memory)
+            && let Some((header, data)) = self.pop()
         {
+            memory += bytes_held(&data);
             bytes += data.len() + size_of::<EventHeader>();
             events.push(SentEvent::new(&Event {
                 header,
@@ -121,17 +125,13 @@ impl Queue {
         }
         let lost = self.lost.drain(..);
         let lost = lost.map(|loss| (sent_cause(loss.cause), loss.count, loss.since.0));
-        Answer::Events {
+        let answer = Answer::Events {
             events,
             lost: lost.collect(),
             watermark: watermark.0,
             has_more: !self.events.is_empty(),
-        }
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self, memory: &mut Shares) {
-        while self.pop(memory).is_some() {}
+        };
+        (answer, self.memory.split_off(memory))
     }
 }
 
@@ -141,8 +141,66 @@ fn size_of_event(data: &[u8]) -> u64 {
 }
 
 /// Returns the bytes of memory that an event takes at most: its slot in a queue that may be half
-/// empty, and its data with what the allocator needs for it.
-fn bytes_held(data: &[u8]) -> u64 {
+/// empty, and its data with what the allocator needs for it. As bytes of an answer it takes less.
+pub fn bytes_held(data: &[u8]) -> u64 {
     const ALLOCATION: usize = 32;
     (2 * size_of::<Waiting>() + data.len() + ALLOCATION) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::EventTypeId;
+    use tracer_engine::event::Truncation;
+    use tracer_posix::wire::framed;
+
+    use super::*;
+    use crate::share::{Most, Pool};
+
+    #[test]
+    fn what_an_answer_takes_is_its_users_until_it_is_sent() {
+        const MOST: u64 = 4 << 20;
+        let pool = Pool::new(Most {
+            a_user: MOST,
+            all_but_root: MOST,
+            all: MOST,
+        });
+        let header = EventHeader {
+            time: MonotonicNs(1),
+            event_type: EventTypeId::SIGNAL_GENERATE,
+            pid: 7,
+            tid: 7,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        let mut queue = Queue::new(pool.part_of(1), u64::MAX, false);
+        let fill = |queue: &mut Queue| {
+            (0..100_000).for_each(|_| queue.push(&header, &[0; 100]));
+            queue.events.len() as u64
+        };
+        let all = fill(&mut queue);
+        assert_eq!(all, MOST / bytes_held(&[0; 100]));
+        let (answer, mut memory) = queue.collect(MonotonicNs(2));
+        let Answer::Events { events, lost, .. } = answer else {
+            panic!("no events");
+        };
+        let answered = events.len() as u64;
+        assert_eq!(
+            lost,
+            [(sent_cause(LossCause::KernelRingFull), 100_000 - all, 1)]
+        );
+        // A client that does not listen has so much less.
+        assert_eq!(fill(&mut queue), all - answered);
+        // The bytes that are sent are fewer.
+        let bytes = framed(&events).unwrap().len() as u64;
+        assert!(bytes < answered * bytes_held(&[0; 100]));
+        memory.shrink_to(bytes);
+        let more = fill(&mut queue);
+        assert!(more > all - answered && more < all, "{more}");
+        drop(memory);
+        assert_eq!(fill(&mut queue), all);
+        drop(queue);
+        assert!(pool.take(1, MOST).is_some());
+    }
 }

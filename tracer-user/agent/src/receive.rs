@@ -99,13 +99,12 @@ async fn receive_files(
 mod tests {
     use std::fs::{self, File};
     use std::os::fd::{AsRawFd as _, RawFd};
-    use std::sync::{Arc, Mutex};
 
     use tracer_posix::descriptors::send_with_files;
     use tracer_posix::wire::framed;
 
     use super::*;
-    use crate::share::{Most, Shares};
+    use crate::share::{Most, Pool};
 
     /// The place of a client.
     fn slot() -> Slot {
@@ -114,7 +113,7 @@ mod tests {
             all_but_root: 1,
             all: 1,
         };
-        Slot::take(0, &Arc::new(Mutex::new(Shares::new(most)))).unwrap()
+        Slot::take(0, &Pool::new(most)).unwrap()
     }
 
     /// Has these messages received, each with so many descriptors; the sender hangs up then.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
@@ -23,7 +23,7 @@ use super::mounts::{OtherMounts, PeerRights};
 use super::receive::{AgentQuestion, receive};
 use super::rights::{self, Proven, prove};
 use super::service::{RoomKey, ServiceHandle, check_detail};
-use super::share::{Most, Shares};
+use super::share::{Most, Pool, PoolPart};
 use super::socket::AgentSocket;
 use super::viewer::{Viewer, may_trace_all};
 
@@ -132,7 +132,7 @@ impl Host {
 
 /// Talks to all programs that connect.
 pub async fn welcome(listener: UnixListener, hub: Hub, host: Host) {
-    let connections = Arc::new(Mutex::new(Shares::new(host.most_connections())));
+    let connections = Pool::new(host.most_connections());
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -150,30 +150,12 @@ pub async fn welcome(listener: UnixListener, hub: Hub, host: Host) {
 
 /// Place among the connections, which is free again when the last of its copies is dropped.
 #[derive(Clone, Debug)]
-pub struct Slot(#[expect(dead_code, reason = "held until it is dropped")] Arc<Place>);
-
-#[derive(Debug)]
-struct Place {
-    user: u32,
-    connections: Arc<Mutex<Shares>>,
-}
+pub struct Slot(#[expect(dead_code, reason = "held until it is dropped")] Arc<PoolPart>);
 
 impl Slot {
     /// Takes a place for this user, if there is one.
-    pub fn take(user: u32, connections: &Arc<Mutex<Shares>>) -> Option<Self> {
-        let mut shares = connections.lock().unwrap_or_else(PoisonError::into_inner);
-        shares.take(user, 1).then(|| {
-            let connections = Arc::clone(connections);
-            Self(Arc::new(Place { user, connections }))
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let shares = self.connections.lock();
-        let mut shares = shares.unwrap_or_else(PoisonError::into_inner);
-        shares.give_back(self.user, 1);
+    pub fn take(user: u32, connections: &Pool) -> Option<Self> {
+        connections.take(user, 1).map(|part| Self(Arc::new(part)))
     }
 }
 
@@ -186,7 +168,7 @@ pub struct Guest {
 
 impl Guest {
     /// Admits a program, unless there are too many of its user's.
-    pub fn admit(stream: UnixStream, connections: &Arc<Mutex<Shares>>) -> Option<Self> {
+    pub fn admit(stream: UnixStream, connections: &Pool) -> Option<Self> {
         let mut connection = ClosingConnection::new(stream);
         let credentials = connection.stream().peer_cred().ok()?;
         let slot = Slot::take(credentials.uid(), connections)?;
@@ -269,6 +251,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         is_of_group,
         room: None,
         subscription: None,
+        under_way: None,
     };
     // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
     let mut asked = timeout(HELLO_WITHIN, guest.request()).await;
@@ -279,10 +262,17 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         // A program that was refused does not need the connection, unless it has something already.
         let is_refused = matches!(answer, Answer::Refused { .. }) && !is_further;
         conversation.note(&answer);
+        // It has gone into the bytes, which may take as long as the client likes.
+        drop(answer);
+        if let Some(memory) = &mut conversation.under_way {
+            memory.shrink_to(bytes.len() as u64);
+        }
         let stream = guest.connection.stream_mut();
         if stream.write_all(&bytes).await.is_err() || is_refused {
             return;
         }
+        drop(bytes);
+        conversation.under_way = None;
         asked = match conversation.subscription {
             Some(_) => Ok(guest.request().await),
             None => timeout(HELLO_WITHIN, guest.request()).await,
@@ -301,6 +291,8 @@ struct Conversation {
     /// The recording that the hub is of.
     room: RoomKey,
     subscription: Option<SubscriptionId>,
+    /// Memory of the events that the client has not been sent yet.
+    under_way: Option<PoolPart>,
 }
 
 impl Conversation {
@@ -355,7 +347,9 @@ impl Conversation {
             }
             (Ask::Collect, Some(id)) => {
                 self.catch_up().await;
-                self.hub.collect(id)
+                let answer;
+                (answer, self.under_way) = self.hub.collect(id);
+                answer
             }
             (Ask::Add { pid }, Some(id)) => match self.permitted(pid, files).await {
                 Ok(permitted) => self.add(id, permitted).await,

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::LazyLock;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -15,7 +15,7 @@ use tracer_posix::descriptors::send_with_files;
 use super::Hub;
 use super::server::{Guest, Host, RoundRequest, talk};
 use super::service::{Order, RoomName, ServiceHandle};
-use super::share::Shares;
+use super::share::Pool;
 
 /// Holds a conversation with the agent of a trace in which the other side says `untrusted` and
 /// hangs up.
@@ -79,7 +79,7 @@ fn hold(host: Host, hub: &Hub, say: impl AsyncFnOnce(UnixStream) -> Vec<u8>) -> 
         let Ok((ours, theirs)) = UnixStream::pair() else {
             return Vec::new();
         };
-        let connections = Arc::new(Mutex::new(Shares::new(host.most_connections())));
+        let connections = Pool::new(host.most_connections());
         let Some(guest) = Guest::admit(ours, &connections) else {
             return Vec::new();
         };

@@ -14,11 +14,10 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::Loss;
 use tracer_posix::agent::protocol::Answer;
 
-use super::share::{Most, Shares};
+use super::share::{Most, Pool, PoolPart};
 use super::viewer::Viewer;
 use super::watched::Watched;
 use state::{HubState, WithheldSoFar};
-use subscription::NOT_CONFIRMED;
 use subscription::Subscription;
 use tracer_kernel::{ExecSign, MappingReport, UnseenStep, WantedMaps, Withheld};
 
@@ -98,25 +97,13 @@ pub struct Hub {
     watermark: Arc<watch::Sender<MonotonicNs>>,
 }
 
-/// Shares of the users.
+/// Resources that the users share, of a hub and of those beside it.
+#[derive(Clone)]
 struct Limits {
     /// Subscriptions of each user.
-    slots: Shares,
-    /// Memory of each user for events that wait.
-    memory: Shares,
-}
-
-impl Limits {
-    fn new(most: Most) -> Self {
-        Self {
-            slots: Shares::new(most),
-            memory: Shares::new(MOST_MEMORY),
-        }
-    }
-
-    fn lock(limits: &Mutex<Self>) -> MutexGuard<'_, Self> {
-        limits.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    slots: Pool,
+    /// Memory of each user for events.
+    memory: Pool,
 }
 
 impl Default for Hub {
@@ -131,10 +118,14 @@ impl Hub {
     /// have chosen them by a filter.
     #[must_use]
     pub fn new(most: Most, by_choice: u64) -> Self {
-        Self::within(Arc::new(Mutex::new(Limits::new(most))), by_choice)
+        let limits = Limits {
+            slots: Pool::new(most),
+            memory: Pool::new(MOST_MEMORY),
+        };
+        Self::within(limits, by_choice)
     }
 
-    fn within(limits: Arc<Mutex<Limits>>, by_choice: u64) -> Self {
+    fn within(limits: Limits, by_choice: u64) -> Self {
         Self {
             state: Arc::new(Mutex::new(HubState::new(limits, by_choice))),
             watermark: Arc::default(),
@@ -146,7 +137,7 @@ impl Hub {
     #[must_use]
     pub fn beside(&self, has_contexts: bool) -> Self {
         let state = self.lock();
-        let beside = Self::within(Arc::clone(&state.limits), state.by_choice);
+        let beside = Self::within(state.limits.clone(), state.by_choice);
         beside.lock().running = has_contexts.then(HashSet::new);
         beside
     }
@@ -308,8 +299,6 @@ impl Hub {
             .iter()
             .map(|sign| ((sign.pid, sign.time), sign.step))
             .collect();
-        let limits = Arc::clone(&state.limits);
-        let mut limits = Limits::lock(&limits);
         let mut later = Vec::new();
         for (header, data) in heard {
             if header.time > watermark {
@@ -319,10 +308,9 @@ impl Hub {
                 let is_step = matches!(header.event_type, EventTypeId::EXEC | EventTypeId::RENAME);
                 state.take_unseen(header.time);
                 state.take_reports(header.time);
-                state.take(header, data, step.filter(|_| is_step), &mut limits.memory);
+                state.take(header, data, step.filter(|_| is_step));
             }
         }
-        drop(limits);
         state.take_unseen(watermark);
         state.take_reports(watermark);
         state.code.tidy(watermark.0);
@@ -392,18 +380,12 @@ impl Hub {
     #[must_use]
     pub fn subscribe(&self, wish: Terms) -> Option<SubscriptionId> {
         let mut state = self.lock();
-        if !Limits::lock(&state.limits).slots.take(wish.viewer.user, 1) {
-            return None;
-        }
+        let slot = state.limits.slots.take(wish.viewer.user, 1)?;
         state.doubt_one(wish.pid);
         let id = SubscriptionId(state.next);
         state.next += 1;
-        let watched = if state.in_exec.contains(&wish.pid) && !wish.viewer.sees_all() {
-            Watched::in_exec()
-        } else {
-            Watched::SEEN
-        };
-        let subscription = Subscription::new(wish, watched);
+        let mut subscription = Subscription::new(wish, slot, &state.limits.memory);
+        subscription.ask_for(wish.pid, state.in_exec.contains(&wish.pid));
         state.forget_ended(wish.pid);
         state.watch_code(wish.pid);
         state.subscriptions.insert(id, subscription);
@@ -414,7 +396,7 @@ impl Hub {
     /// Returns how many subscriptions there may be.
     #[must_use]
     pub fn most_subscriptions(&self) -> Most {
-        Limits::lock(&self.lock().limits).slots.most()
+        self.lock().limits.slots.most()
     }
 
     /// Holds events of another process too. Returns whether they were not held before.
@@ -440,13 +422,7 @@ impl Hub {
                 "a stream has at most {MOST_PROCESSES} processes that are asked for"
             ));
         }
-        let watched = if is_in_exec && !subscription.wish.viewer.sees_all() {
-            Watched::in_exec()
-        } else {
-            Watched::SEEN
-        };
-        subscription.processes.insert(pid, watched);
-        subscription.asked.insert(pid, NOT_CONFIRMED);
+        subscription.ask_for(pid, is_in_exec);
         state.watch_code(pid);
         state.concerned.add(pid, id);
         Ok(true)
@@ -486,14 +462,10 @@ impl Hub {
         let mut locked = self.lock();
         let state = &mut *locked;
         let mut processes = Vec::new();
-        if let Some(mut subscription) = state.subscriptions.remove(&id) {
+        if let Some(subscription) = state.subscriptions.remove(&id) {
             for pid in subscription.known() {
                 state.concerned.remove(pid, id);
             }
-            let mut limits = Limits::lock(&state.limits);
-            subscription.queue.clear(&mut limits.memory);
-            limits.slots.give_back(subscription.wish.viewer.user, 1);
-            drop(limits);
             processes.extend(subscription.processes.keys());
         }
         state.update_kernel();
@@ -509,20 +481,21 @@ impl Hub {
         state.update_kernel();
     }
 
-    /// Returns the events that wait for a subscription, or the first part of them.
+    /// Returns the events that wait for a subscription, or the first part of them, and the memory
+    /// that they take: hold it until they are sent.
     #[must_use]
-    pub fn collect(&self, id: SubscriptionId) -> Answer {
+    pub fn collect(&self, id: SubscriptionId) -> (Answer, Option<PoolPart>) {
         let watermark = *self.watermark.borrow();
         let mut locked = self.lock();
         let state = &mut *locked;
         let Some(subscription) = state.subscriptions.get_mut(&id) else {
-            return Answer::Done;
+            return (Answer::Done, None);
         };
         let held = subscription.processes.values();
         let held = held.filter_map(Watched::held_since).min();
         let watermark = held.map_or(watermark, |held| watermark.min(held));
-        let memory = &mut Limits::lock(&state.limits).memory;
-        subscription.queue.collect(watermark, memory)
+        let (answer, memory) = subscription.queue.collect(watermark);
+        (answer, Some(memory))
     }
 
     fn lock(&self) -> MutexGuard<'_, HubState> {

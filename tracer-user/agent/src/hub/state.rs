@@ -1,7 +1,6 @@
 //! State of a hub: the traced processes, the subscriptions, and the steps that events go through.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex};
 
 use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
@@ -12,7 +11,6 @@ use super::subscription::{Common, Subscription};
 use super::{Limits, SubscriptionId};
 use crate::code::MappedCode;
 use crate::concerned::Concerned;
-use crate::share::Shares;
 use crate::watched::Held;
 use tracer_kernel::{ExecSign, ExecStep, MappingReport, NO_CONTEXT, UnseenStep, WantedMaps};
 
@@ -24,7 +22,7 @@ pub struct HubState {
     /// Those that each event may concern.
     pub concerned: Concerned,
     /// Shares of the users, of this hub and of those beside it.
-    pub limits: Arc<Mutex<Limits>>,
+    pub limits: Limits,
     pub next: u64,
     /// Processes of the family that are in an exec.
     pub in_exec: HashSet<i32>,
@@ -56,7 +54,7 @@ pub struct WithheldSoFar {
 }
 
 impl HubState {
-    pub fn new(limits: Arc<Mutex<Limits>>, by_choice: u64) -> Self {
+    pub fn new(limits: Limits, by_choice: u64) -> Self {
         Self {
             family: HashSet::new(),
             subscriptions: HashMap::new(),
@@ -204,13 +202,7 @@ impl HubState {
         }
     }
 
-    pub fn take(
-        &mut self,
-        header: &EventHeader,
-        data: &[u8],
-        step: Option<ExecStep>,
-        memory: &mut Shares,
-    ) {
+    pub fn take(&mut self, header: &EventHeader, data: &[u8], step: Option<ExecStep>) {
         if matches!(step, Some(ExecStep::Begins)) {
             self.code.begin(header.pid, header.time.0);
         }
@@ -237,9 +229,8 @@ impl HubState {
         let misses_a_switch = self.misses_a_switch(header);
         for id in self.concerned.with(header.pid) {
             if let Some(subscription) = self.subscriptions.get_mut(id) {
-                let mut common = Common {
+                let common = Common {
                     by_choice: self.by_choice,
-                    memory,
                     code: &self.code,
                 };
                 if misses_a_switch {
@@ -247,9 +238,9 @@ impl HubState {
                         event_type: EventTypeId::THREAD_CONTEXT,
                         ..*header
                     };
-                    subscription.take_seen(&header, NO_CONTEXT, &mut common);
+                    subscription.take_seen(&header, NO_CONTEXT, &common);
                 }
-                subscription.take(header, data, step, child, &mut common);
+                subscription.take(header, data, step, child, &common);
             }
         }
         if let Some(child) = child {

@@ -14,7 +14,7 @@ use crate::code::{MappedCode, Said};
 use crate::leaving::Leaving;
 use crate::mask::masked;
 use crate::queue::Queue;
-use crate::share::Shares;
+use crate::share::{Pool, PoolPart};
 use crate::watched::{Fate, Watched};
 use tracer_binary::stacks::push_mapping;
 use tracer_kernel::{ExecStep, UnseenStep};
@@ -22,16 +22,19 @@ use tracer_kernel::{ExecStep, UnseenStep};
 /// Parts of a hub that its subscriptions use as they take an event.
 pub struct Common<'a> {
     pub by_choice: u64,
-    pub memory: &'a mut Shares,
     pub code: &'a MappedCode,
 }
 
 /// Time of a process of which it is not known yet whether it still is the one that was asked for.
-pub const NOT_CONFIRMED: MonotonicNs = MonotonicNs(u64::MAX);
+const NOT_CONFIRMED: MonotonicNs = MonotonicNs(u64::MAX);
 
 /// Events of some processes that are held for a controller.
 pub struct Subscription {
     pub wish: Terms,
+    /// Its place among its user's, as long as it is there.
+    _slot: PoolPart,
+    /// Memory of all users for events.
+    memory: Pool,
     pub processes: HashMap<i32, Watched>,
     /// Since when it is known of processes that were asked for that they are these: what is older
     /// is not theirs, or not to be seen.
@@ -49,20 +52,38 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Makes one that has the process of its terms, and does not run.
-    pub fn new(wish: Terms, watched: Watched) -> Self {
+    /// Makes one that has no process so far, and does not run.
+    pub fn new(wish: Terms, slot: PoolPart, memory: &Pool) -> Self {
+        let part = memory.part_of(wish.viewer.user);
         Self {
             wish,
-            processes: HashMap::from([(wish.pid, watched)]),
-            asked: HashMap::from([(wish.pid, NOT_CONFIRMED)]),
+            _slot: slot,
+            memory: memory.clone(),
+            processes: HashMap::new(),
+            asked: HashMap::new(),
             leaving: Leaving::default(),
             is_running: false,
             filter: EventSet::EMPTY,
             before: (false, EventSet::EMPTY),
             changed: MonotonicNs(0),
-            queue: Queue::new(wish.viewer.user, wish.capacity, wish.keeps_oldest),
+            queue: Queue::new(part, wish.capacity, wish.keeps_oldest),
             said: HashMap::new(),
         }
+    }
+
+    /// Has a process that is asked for, which may be in an exec now.
+    pub fn ask_for(&mut self, pid: i32, is_in_exec: bool) {
+        let watched = if is_in_exec && !self.wish.viewer.sees_all() {
+            self.in_exec()
+        } else {
+            Watched::SEEN
+        };
+        self.processes.insert(pid, watched);
+        self.asked.insert(pid, NOT_CONFIRMED);
+    }
+
+    fn in_exec(&self) -> Watched {
+        Watched::in_exec(self.memory.part_of(self.wish.viewer.user))
     }
 
     pub fn take(
@@ -71,7 +92,7 @@ impl Subscription {
         data: &[u8],
         step: Option<ExecStep>,
         child: Option<i32>,
-        common: &mut Common<'_>,
+        common: &Common<'_>,
     ) {
         let pid = header.pid;
         if !self.processes.contains_key(&pid) {
@@ -118,9 +139,10 @@ impl Subscription {
         self.said.remove(&pid);
         self.asked.remove(&pid);
         match self.processes.remove(&pid) {
-            Some(Watched::InExec { held, .. }) => {
-                held.iter()
-                    .for_each(|(held, _)| self.queue.withhold_one(held.time));
+            Some(Watched::InExec(held)) => {
+                held.withheld()
+                    .into_iter()
+                    .for_each(|loss| self.queue.lose(loss));
                 false
             }
             Some(Watched::Seen { from }) => from <= time,
@@ -193,7 +215,7 @@ impl Subscription {
 
     /// Tells whether it has a process that is in an exec.
     pub fn has_in_exec(&self, pid: i32) -> bool {
-        matches!(self.processes.get(&pid), Some(Watched::InExec { .. }))
+        matches!(self.processes.get(&pid), Some(Watched::InExec(_)))
     }
 
     /// Takes the report that events were withheld.
@@ -241,15 +263,15 @@ impl Subscription {
         wanted_by((self.is_running, self.filter), by_choice)
     }
 
-    pub fn take_seen(&mut self, header: &EventHeader, data: &[u8], common: &mut Common<'_>) {
+    pub fn take_seen(&mut self, header: &EventHeader, data: &[u8], common: &Common<'_>) {
         let is_wanted = self.wants(header, data, common.by_choice);
         let Some(watched) = self.processes.get_mut(&header.pid).filter(|_| is_wanted) else {
             return;
         };
-        match watched.fate(header, data) {
+        match watched.fate(header) {
             Fate::Keep => self.keep(header, data, common),
             Fate::Hold => watched.hold(header, data),
-            Fate::Lose => self.queue.withhold_one(header.time),
+            Fate::Withhold => self.queue.withhold_one(header.time),
             Fate::Hide => {}
         }
     }
@@ -257,14 +279,14 @@ impl Subscription {
     /// Marks the start of an exec: from here on events may be those of a program that the
     /// controller may not look into.
     fn exec_begins(&mut self, pid: i32) {
-        if let Some(watched @ Watched::Seen { .. }) = self.processes.get_mut(&pid) {
-            *watched = Watched::in_exec();
+        if let Some(Watched::Seen { .. }) = self.processes.get(&pid) {
+            self.processes.insert(pid, self.in_exec());
         }
     }
 
     /// Marks the end of an exec: now it is known which program it is, and which controllers may
     /// look into it.
-    fn exec_done(&mut self, pid: i32, sight: &Sight, common: &mut Common<'_>) {
+    fn exec_done(&mut self, pid: i32, sight: &Sight, common: &Common<'_>) {
         let may_see = self.wish.viewer.may_see(sight);
         let now = if may_see {
             Watched::SEEN
@@ -272,21 +294,20 @@ impl Subscription {
             Watched::Hidden
         };
         let before = self.processes.insert(pid, now);
-        if let Some(Watched::InExec { held, .. }) = before.filter(|_| may_see) {
-            for (header, data) in held {
-                self.keep(&header, &data, common);
-            }
+        if let Some(Watched::InExec(held)) = before.filter(|_| may_see) {
+            let lost = held.let_go(|header, data| self.keep(header, data, common));
+            lost.into_iter().for_each(|loss| self.queue.lose(loss));
         }
     }
 
     /// Keeps an event for the controller, without what it says of processes that this does not see;
     /// before a stack, what its process has mapped.
-    fn keep(&mut self, header: &EventHeader, data: &[u8], common: &mut Common<'_>) {
+    fn keep(&mut self, header: &EventHeader, data: &[u8], common: &Common<'_>) {
         if header.event_type == EventTypeId::STACK {
             self.keep_code(header, common);
         }
         if self.wish.viewer.is_unmasked() {
-            self.queue.push(header, data, common.memory);
+            self.queue.push(header, data);
             return;
         }
         let is_seen = |pid: i32| match self.processes.get(&pid) {
@@ -294,10 +315,10 @@ impl Subscription {
             None => self.leaving.had(pid, header.time),
         };
         let masked = masked(header, data, is_seen);
-        self.queue.push(header, &masked, common.memory);
+        self.queue.push(header, &masked);
     }
 
-    fn keep_code(&mut self, header: &EventHeader, common: &mut Common<'_>) {
+    fn keep_code(&mut self, header: &EventHeader, common: &Common<'_>) {
         let said = self.said.entry(header.pid).or_default();
         for mapping in common.code.unsaid(header.pid, header.time.0, said) {
             let mut data = Vec::new();
@@ -306,7 +327,7 @@ impl Subscription {
                 event_type: EventTypeId::MAPPING,
                 ..*header
             };
-            self.queue.push(&header, &data, common.memory);
+            self.queue.push(&header, &data);
         }
     }
 
@@ -323,9 +344,10 @@ impl Subscription {
             } else {
                 None
             };
-            if let Watched::InExec { held, .. } = watched {
-                held.iter()
-                    .for_each(|(held, _)| self.queue.withhold_one(held.time));
+            if let Watched::InExec(held) = watched {
+                held.withheld()
+                    .into_iter()
+                    .for_each(|loss| self.queue.lose(loss));
             }
             *watched = from.map_or(Watched::Hidden, |from| Watched::Seen { from });
         }

@@ -195,11 +195,17 @@ struct Collected {
 impl Collected {
     /// Collects from a source. Returns its watermark.
     fn collect(&mut self, source: &mut KernelSource) -> MonotonicNs {
-        self.clear();
         source.collect(&mut self.batch())
     }
 
+    /// Forgets all of it, and gives the memory of a large round back.
     fn clear(&mut self) {
+        /// More than rounds bring that nothing holds up.
+        const MOST_KEPT_BYTES: usize = 1 << 20;
+        let kept = self.events.capacity() * size_of::<Pending>() + self.data.capacity();
+        if kept > MOST_KEPT_BYTES {
+            (self.events, self.data) = Default::default();
+        }
         self.events.clear();
         self.data.clear();
         self.losses.clear();
@@ -475,7 +481,6 @@ impl Recordings {
         let signs = usual.source.take_exec_signs();
         self.hub.take_unseen(usual.source.take_unseen());
         self.hub.take_mappings(usual.source.take_mappings());
-        second.clear();
         if let Some(on_demand) = &mut self.on_demand {
             watermark = watermark.min(second.collect(&mut on_demand.source));
             // The first one has them too.
@@ -494,6 +499,7 @@ impl Recordings {
             |(header, _): &(&EventHeader, &[u8])| wanted::bit(header.event_type) & ON_DEMAND != 0;
         let all = first.since(0).chain(second.since(0).filter(is_on_demand));
         self.hub.take(all, signs, watermark);
+        self.collected.iter_mut().for_each(Collected::clear);
         if !withheld.is_empty() {
             // Who hears of it as a loss knows no context any more.
             usual.source.renew_contexts();
