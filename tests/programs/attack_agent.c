@@ -50,26 +50,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static struct sockaddr_un address;
-static socklen_t length;
-
-static void set_address(const char *path)
-{
-    size_t size = strlen(path);
-    address.sun_family = AF_UNIX;
-    memcpy(address.sun_path, path, size);
-    if (path[0] == '@')
-        address.sun_path[0] = 0;
-    length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size + (path[0] != '@'));
-}
-
-static void must(int is_so, const char *what)
-{
-    if (!is_so) {
-        perror(what);
-        exit(EXIT_FAILURE);
-    }
-}
+#include "agent_wire.h"
 
 static void ready(void)
 {
@@ -82,25 +63,6 @@ static void wait_for_end(void)
     char byte;
     while (read(STDIN_FILENO, &byte, 1) > 0)
         ;
-}
-
-/* An integer as the messages have it. */
-static unsigned char *varint(unsigned char *at, unsigned long value)
-{
-    for (; value >= 128; value >>= 7)
-        *at++ = (unsigned char)(value | 128);
-    *at++ = (unsigned char)value;
-    return at;
-}
-
-static unsigned char message[1 << 21];
-
-/* Puts the length before the message that ends at `end`. */
-static size_t framed(unsigned char *end)
-{
-    unsigned size = (unsigned)(end - (message + 4));
-    memcpy(message, &size, 4);
-    return size + 4;
 }
 
 static size_t forged_events(void)
@@ -162,21 +124,6 @@ static void listen_as_agent(void)
     wait_for_end();
 }
 
-static int connected(void)
-{
-    int guest = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    must(guest >= 0, "socket");
-    for (int i = 0; connect(guest, (void *)&address, length) != 0; i++) {
-        /* Its queue is full. */
-        if (i == 1000) {
-            close(guest);
-            return -1;
-        }
-        usleep(1000);
-    }
-    return guest;
-}
-
 static void hold_connections(int count)
 {
     struct rlimit limit = { (rlim_t)count + 64, (rlim_t)count + 64 };
@@ -191,36 +138,6 @@ static void hold_connections(int count)
     wait_for_end();
 }
 
-/* Sends a message, and descriptors with it. */
-static int sent(int guest, size_t whole, const int *files, int count)
-{
-    char space[CMSG_SPACE(8 * sizeof(int))] = { 0 };
-    struct iovec part = { message, whole };
-    struct msghdr header = { .msg_iov = &part, .msg_iovlen = 1 };
-    if (count > 0) {
-        header.msg_control = space;
-        header.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
-        struct cmsghdr *control = CMSG_FIRSTHDR(&header);
-        control->cmsg_level = SOL_SOCKET;
-        control->cmsg_type = SCM_RIGHTS;
-        control->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
-        memcpy(CMSG_DATA(control), files, (size_t)count * sizeof(int));
-    }
-    return sendmsg(guest, &header, MSG_NOSIGNAL) == (ssize_t)whole;
-}
-
-static size_t hello(unsigned long pid)
-{
-    unsigned char *at = message + 4;
-    *at++ = 0; /* Hello */
-    at = varint(at, 2); /* of the protocol */
-    at = varint(at, 2 * pid); /* zigzag */
-    *at++ = 1;          /* and children */
-    at = varint(at, 1UL << 40);
-    *at++ = 1; /* keeps the oldest */
-    return framed(at);
-}
-
 /* Of what was granted last; it is held until it is closed. */
 static int granted_by = -1;
 
@@ -232,7 +149,7 @@ static int granted_for(unsigned long pid, const int *files, int count)
     unsigned char *at;
     if (guest < 0)
         return 0;
-    size_t whole = hello(pid);
+    size_t whole = hello(pid, 1);
     struct pollfd answered = { guest, POLLIN, 0 };
     ssize_t length;
     if (!sent(guest, whole, files, count) || poll(&answered, 1, 60000) != 1
@@ -315,22 +232,6 @@ static void end(pid_t child)
 {
     kill(child, SIGKILL);
     must(waitpid(child, NULL, 0) == child, "waitpid");
-}
-
-static int memory_of(pid_t process)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/mem", process);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    must(file >= 0, path);
-    return file;
-}
-
-static int pidfd_of(pid_t process)
-{
-    int file = (int)syscall(SYS_pidfd_open, process, 0);
-    must(file >= 0, "pidfd_open");
-    return file;
 }
 
 static void reuse(uid_t user, uid_t other, int count)
@@ -497,7 +398,7 @@ static void linger(int count)
         pid_t child = fork();
         if (child == 0) {
             int files[2] = { lingering(), lingering() };
-            size_t whole = hello(0);
+            size_t whole = hello(0, 1);
             sent(guest, i % 2 ? whole : 2, files, 2);
             _exit(EXIT_SUCCESS);
         }

@@ -2,13 +2,16 @@
  * A process that has code mapped from a file that another of its processes serves (FUSE), and that one says nothing any more
  * once the test says go.
  *
- * fuse_trap USER PROGRAM FOLDER KIND   mounts on FOLDER, in a mount namespace of its own, what has a copy of PROGRAM in it, as USER;
+ * fuse_trap USER PROGRAM FOLDER KIND [SOCKET]
+ *                                      mounts on FOLDER, in a mount namespace of its own, what has a copy of PROGRAM in it, as USER;
  *                                      says which process has it mapped: "process PID", and how often it was asked something since: "asked N"
  *
  * KIND is what that process does once the test says go:
  *   mapped   nothing
  *   exec     runs another program, which waits until the old one's file is closed: so long the kernel shows no process its memory
  *   page     wants a page that does not come, and at the same time a mapping: so long the kernel shows no process those that it has
+ *   unread   connects to SOCKET, and sends what is no message, and after it a socket in which the file waits, with bytes that it was not
+ *            given: who closes the connection closes the file last, and waits until it has them
  *
  * Started by root, as an administrator lets others mount with allow_other: then root's processes may look into it.
  */
@@ -23,14 +26,16 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 enum { ROOT = FUSE_ROOT_ID, FILE_NODE = 2, MOST_WRITE = 128 << 10, BLOCK = 4096, FOR_EVER = 1000000, AT_MOST = 60 };
 
 /* Far from what was read ahead. */
 enum { FAR_BLOCK = 256, FILE_BYTES = 2 * FAR_BLOCK * BLOCK };
 
-static int device, program;
+static int device, program, keeps_writes;
 static struct stat file;
 
 static void answer(const struct fuse_in_header *asked, int error, const void *data, size_t length)
@@ -63,7 +68,8 @@ static void serve(void)
         return;
     switch (head->opcode) {
     case FUSE_INIT: {
-        struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_write = MOST_WRITE};
+        struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_write = MOST_WRITE,
+                                    .flags = keeps_writes ? FUSE_WRITEBACK_CACHE : 0};
         answer(head, 0, &out, sizeof out);
         break;
     }
@@ -72,6 +78,7 @@ static void serve(void)
         answer(head, strcmp(rest, "program") == 0 ? 0 : -ENOENT, &out, sizeof out);
         break;
     }
+    case FUSE_SETATTR:
     case FUSE_GETATTR: {
         /* The kernel does not cache them. */
         struct fuse_attr_out out = {.attr = attributes(head->nodeid)};
@@ -118,8 +125,50 @@ static void *want_mapping(void *unused)
     return unused;
 }
 
+/* Sends bytes, and a file with them. */
+static void send_file(int socket, const char *bytes, int sent)
+{
+    char space[CMSG_SPACE(sizeof sent)] = {0};
+    struct iovec part = {(void *)bytes, strlen(bytes)};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    struct cmsghdr *control = CMSG_FIRSTHDR(&header);
+
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN(sizeof sent);
+    memcpy(CMSG_DATA(control), &sent, sizeof sent);
+    if (sendmsg(socket, &header, MSG_NOSIGNAL) < 0)
+        must("sendmsg", errno);
+    close(sent);
+}
+
+/* A socket in which the file waits, with bytes that were written and not passed on. */
+static int with_unwritten_bytes(const char *path)
+{
+    int pair[2], waits = open(path, O_RDWR), writes = open(path, O_RDWR);
+
+    if (waits < 0 || writes < 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+        must("files", errno);
+    send_file(pair[0], "f", waits);
+    close(pair[0]);
+    if (write(writes, "unwritten", 9) != 9)
+        must("write", errno);
+    return pair[1];
+}
+
+static void leave_unread(const char *name, int held)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int connection = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    strncpy(address.sun_path, name, sizeof address.sun_path - 1);
+    if (connect(connection, (void *)&address, sizeof address) != 0 || send(connection, "\377\377\377\377", 4, 0) != 4)
+        must("connect", errno);
+    send_file(connection, "x", held);
+}
+
 /* What has the file mapped, and one page of it looked at. */
-static int be_mapper(const char *path, const char *kind, int ready, int go)
+static int be_mapper(const char *path, const char *kind, const char *socket, int ready, int go)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* Else the file system lives as long as this process, which ends only when its request is answered. */
@@ -131,8 +180,11 @@ static int be_mapper(const char *path, const char *kind, int ready, int go)
 
     if (fd < 0 || base == MAP_FAILED || base[0] != '\177')
         must("map", errno ? errno : EINVAL);
+    int held = keeps_writes ? with_unwritten_bytes(path) : -1;
     (void)!write(ready, "r", 1);
     (void)!read(go, &byte, 1);
+    if (keeps_writes)
+        leave_unread(socket, held);
     if (strcmp(kind, "exec") == 0)
         execl("/bin/sleep", "sleep", "1000", (char *)NULL);
     if (strcmp(kind, "page") == 0) {
@@ -184,7 +236,10 @@ int main(int argc, char **argv)
     int ready[2], go[2], asked = 0;
     char path[4096], byte;
 
-    if (argc != 5)
+    if (argc < 5)
+        return EXIT_FAILURE;
+    keeps_writes = strcmp(argv[4], "unread") == 0;
+    if (keeps_writes && argc != 6)
         return EXIT_FAILURE;
     /* A process that waits for an answer waits no longer than this process lives. */
     alarm(AT_MOST);
@@ -196,7 +251,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/program", argv[3]);
     pid_t mapper = fork();
     if (mapper == 0)
-        return be_mapper(path, argv[4], ready[1], go[0]);
+        return be_mapper(path, argv[4], argv[5], ready[1], go[0]);
     struct pollfd both[] = {{device, POLLIN, 0}, {ready[0], POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
     while (poll(both, 2, FOR_EVER) > 0 && !both[1].revents)
         serve();
@@ -207,7 +262,7 @@ int main(int argc, char **argv)
         serve();
     (void)!read(STDIN_FILENO, &byte, 1);
     (void)!write(go[1], "g", 1);
-    if (strcmp(argv[4], "mapped") != 0)
+    if (strcmp(argv[4], "mapped") != 0 && !keeps_writes)
         serve_until_held(argv[4]);
     /* From now on no request is answered; requests are only counted. */
     puts("silent");

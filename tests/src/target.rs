@@ -80,6 +80,19 @@ impl Target {
         input.write_all(b"g").context("the program is gone")
     }
 
+    /// Has a program do what a line says, and waits until it is ready again. Returns what it said
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// It has ended, ends before that, or is silent for too long.
+    pub fn ask(&mut self, line: &str) -> anyhow::Result<Vec<String>> {
+        let input = self.input.as_mut().context("its input is closed")?;
+        let said = writeln!(input, "{line}");
+        said.context("the program is gone")?;
+        self.wait_for("ready").with_context(|| line.to_owned())
+    }
+
     /// Waits until it has done everything, and returns what it said meanwhile.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod agent;
 mod area;
+mod asked;
 mod at_service;
 mod budgets;
 mod files;

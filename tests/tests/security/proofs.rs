@@ -246,6 +246,30 @@ fn files_whose_closing_waits_hold_no_other_client_up() {
 }
 
 #[test]
+#[ignore = "needs root: mounts a file system"]
+fn a_connection_whose_closing_waits_for_a_file_system_holds_no_other_client_up() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let stage = service.folder.path();
+    let mounted = stage.join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    let mut trap = Command::new(stage.join("fuse_trap"));
+    trap.arg(ATTACKER.to_string()).arg("/bin/true");
+    trap.arg(&mounted).arg("unread").arg(address(stage));
+    let (mut trap, _) = Target::start(&mut trap).unwrap();
+    trap.go().unwrap();
+    trap.wait_for("silent").unwrap();
+    for _ in 0..3 {
+        assert_is_served(&service);
+    }
+    // The kernel has asked that process to take the bytes, for the service, and has no answer.
+    let said = trap.end_saying().unwrap();
+    assert!(values_after(&said, "asked").unwrap()[0][0] > 0, "{said:?}");
+}
+
+#[test]
 #[ignore = "loads eBPF"]
 fn root_of_a_user_namespace_is_given_nothing_of_others() {
     if missing_right().is_some() {

@@ -45,6 +45,7 @@ impl Service {
     /// Starts it with this policy.
     pub fn start_with(policy: &str) -> anyhow::Result<Self> {
         let folder = stage(&[
+            "agent_client",
             "agent_returns",
             "attack_agent",
             "chosen_calls",
