@@ -10,8 +10,8 @@
  *   add K PID                the same of an add
  *   rest K                   sends the message itself
  *   answer K                 says "done", or "refused E"
- *   run K CALLS              lets the stream run, for the types that are usual, or with system calls (1); says as "answer" does
- *   collect K PID PID        says of both "events PID N" and each new name, "name PID TEXT"
+ *   run K TYPE               lets the stream run, for the types that are usual (0), for all (1), or for one; says as "answer" does
+ *   collect K PID PID        says of both "events PID N" and each new name, "name PID TEXT"; and "lost N"
  *   fork                     makes a child that waits for lines; says "child PID"
  *   in PID LINE              has a child do that
  *   end PID                  ends a child
@@ -109,15 +109,16 @@ static void record(int number, unsigned long bytes)
     say_answer(number);
 }
 
-static void run(int number, int has_calls)
+static void run(int number, unsigned type)
 {
     unsigned char *at = message + 4;
     *at++ = 1; /* Control */
     *at++ = 1; /* it runs */
-    for (int word = 0; word < 19; word++)
+    at = varint(at, type > 1 ? ~(1UL << type) : 0);
+    for (int word = 1; word < 19; word++)
         *at++ = 0;
-    /* A filter by which calls are chosen: it has a type that there is not. */
-    at = varint(at, has_calls ? 1UL << 63 : 0);
+    /* A filter by which all are chosen: it has a type that there is not. */
+    at = varint(at, type == 1 ? 1UL << 63 : 0);
     must(sent(connection(number), framed(at), NULL, 0), "control");
     say_answer(number);
 }
@@ -144,7 +145,7 @@ static pid_t take_event(const unsigned char **at, const pid_t processes[2])
 
 static void collect(int number, const pid_t processes[2])
 {
-    unsigned long events[2] = { 0, 0 };
+    unsigned long events[2] = { 0, 0 }, lost = 0;
     int has_more;
     do {
         message[4] = 2; /* Collect */
@@ -156,13 +157,17 @@ static void collect(int number, const pid_t processes[2])
             events[0] += process == processes[0];
             events[1] += process == processes[1];
         }
-        for (unsigned long left = 3 * number_at(&at); left > 0; left--)
-            number_at(&at); /* a loss: cause, count, since when */
-        number_at(&at);     /* watermark */
+        for (unsigned long left = number_at(&at); left > 0; left--) {
+            number_at(&at); /* cause */
+            lost += number_at(&at);
+            number_at(&at); /* since when */
+        }
+        number_at(&at); /* watermark */
         has_more = *at;
     } while (has_more);
     for (int which = 0; which < 2; which++)
         printf("events %d %lu\n", processes[which], events[which]);
+    printf("lost %lu\n", lost);
 }
 
 static int place_of(pid_t child)
@@ -231,7 +236,7 @@ static int is_passed_on(const char *line)
     else if (!strcmp(word, "answer"))
         say_answer(number);
     else if (!strcmp(word, "run"))
-        run(number, (int)second);
+        run(number, (unsigned)second);
     else if (!strcmp(word, "collect"))
         collect(number, (pid_t[]){ (pid_t)second, (pid_t)third });
     else if (!strcmp(word, "fork"))

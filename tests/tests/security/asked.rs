@@ -18,6 +18,10 @@ const ATTEMPTS: usize = 5;
 /// The error number of a process that has ended.
 const ENDED: &str = "refused 3";
 
+/// Types that are recorded where a client chooses them, each by programs of its own.
+const CALLS: u32 = 43;
+const MIGRATIONS: u32 = 47;
+
 /// A process that does what the test says, and a client of the service.
 struct Client {
     target: Target,
@@ -177,6 +181,30 @@ fn children_of_a_process_that_root_traces_too_are_their_users_as_far_as_they_may
     assert_eq!(of_first.1, ["seen", "hidden", "again"]);
     // What is guarded for its user is guarded for root too.
     assert_eq!(of_second.1, ["seen", "again"]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn types_that_a_client_chooses_interrupt_no_other() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start().unwrap();
+    let [mut own, mut other] = [ATTACKER, VICTIM].map(|user| Client::start(&service, user));
+    for client in [&mut own, &mut other] {
+        let pid = client.pid;
+        client.stream(1, pid, true);
+    }
+    let pid = other.pid;
+    assert_eq!(other.ask(&format!("run 1 {CALLS}")), ["done"]);
+    // For these other programs are attached.
+    for types in [MIGRATIONS, 0, MIGRATIONS] {
+        assert_eq!(own.ask(&format!("run 1 {types}")), ["done"]);
+    }
+    let said = other.ask(&format!("collect 1 {pid} 0"));
+    assert_eq!(values_after(&said, "lost").unwrap(), [[0]]);
+    // Its calls until it asked.
+    assert!(values_after(&said, "events").unwrap()[0][1] > 0, "{said:?}");
 }
 
 #[test]

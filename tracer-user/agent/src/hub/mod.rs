@@ -331,6 +331,18 @@ impl Hub {
         state.doubt();
     }
 
+    /// Takes the report that events of some of these types, as bits, were lost, and no others: what
+    /// says who may see a process was not among them.
+    pub fn lose_of_types(&self, loss: Loss, types: u64) {
+        let mut locked = self.lock();
+        let state = &mut *locked;
+        for subscription in state.subscriptions.values_mut() {
+            if subscription.wanted(state.by_choice) & types != 0 {
+                subscription.queue.lose(loss);
+            }
+        }
+    }
+
     /// Takes the report that events of some of these types, as bits, may be missing.
     pub fn lose_one_of(&self, types: u64) {
         let since = self.watermark();

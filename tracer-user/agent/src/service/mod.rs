@@ -3,6 +3,7 @@
 //! - `orders`: what conversations order;
 //! - `rooms`: recordings apart from each other, by their detail; `detail`: what of it is given;
 //! - `kernel`: the recordings of the kernel's events, for as long as there are subscriptions;
+//!   `recording`: one of them;
 //! - `listening`: the socket, its own or the one that a service manager passes;
 //! - `manager`: messages to a service manager;
 //! - `policy`: the users that it serves;
@@ -17,6 +18,7 @@ mod listening;
 mod manager;
 mod orders;
 mod policy;
+mod recording;
 mod refusals;
 mod rooms;
 
