@@ -79,13 +79,8 @@ impl Queue {
         self.lose_one_by(LossCause::KernelRingFull, since);
     }
 
-    /// Counts one event as withheld, at this time: it is not known whether the controller may see
-    /// it.
-    pub fn withhold_one(&mut self, since: MonotonicNs) {
-        self.lose_one_by(LossCause::Withheld, since);
-    }
-
-    fn lose_one_by(&mut self, cause: LossCause, since: MonotonicNs) {
+    /// Counts one event as lost for this cause, at this time.
+    pub fn lose_one_by(&mut self, cause: LossCause, since: MonotonicNs) {
         self.lose(Loss {
             cause,
             count: 1,

@@ -18,8 +18,8 @@ pub enum Fate {
     Hold,
     /// Hidden: the controller may not see it, nor know of it.
     Hide,
-    /// Counted as withheld: it may have been the controller's to see.
-    Withhold,
+    /// Counted as lost: it may have been the controller's to see, but what says so may be lost.
+    Lose,
 }
 
 /// Events that are held back, in their order.
@@ -55,11 +55,11 @@ impl HeldEvents {
         first.or(self.lost.map(|(_, since)| since))
     }
 
-    /// Returns all of it as a loss: it is not known whether it may be seen.
-    pub fn withheld(&self) -> Option<Loss> {
+    /// Returns all of it as a loss, where it is not known whether it may be seen.
+    pub fn as_loss(&self, cause: LossCause) -> Option<Loss> {
         let lost = self.lost.map_or(0, |(count, _)| count);
         self.since().map(|since| Loss {
-            cause: LossCause::Withheld,
+            cause,
             count: lost + self.events.len() as u64,
             since,
             is_marked: false,
@@ -112,7 +112,7 @@ impl Watched {
     /// Returns how an event of it is treated.
     pub fn fate(&self, header: &EventHeader) -> Fate {
         match self {
-            Self::Seen { from } if header.time < *from => Fate::Withhold,
+            Self::Seen { from } if header.time < *from => Fate::Lose,
             Self::Seen { .. } => Fate::Keep,
             Self::InExec(_) => Fate::Hold,
             Self::Hidden => Fate::Hide,
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(all[0].events.len() as u64, one);
         for held in &all {
             assert_eq!(held.since(), Some(MonotonicNs(0)));
-            assert_eq!(held.withheld().unwrap().count, 10_000);
+            assert_eq!(held.as_loss(LossCause::Withheld).unwrap().count, 10_000);
         }
         // Another user has its own.
         let mut other = Watched::in_exec(pool.part_of(2));
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(lost.cause, LossCause::KernelRingFull);
         assert_eq!((lost.count, lost.since.0), (10_000 - kept, 5 + kept));
         assert!(held(&pool, 0..3).let_go(|_, _| {}).is_none());
-        assert!(held(&pool, 0..0).withheld().is_none());
+        assert!(held(&pool, 0..0).as_loss(LossCause::Withheld).is_none());
         assert!(pool.take(1, 1 << 20).is_some());
     }
 }

@@ -328,7 +328,7 @@ impl Hub {
                 subscription.queue.lose(loss);
             }
         }
-        state.doubt();
+        state.doubt(loss.cause);
     }
 
     /// Takes the report that events of some of these types, as bits, were lost, and no others: what

@@ -285,10 +285,10 @@ impl HubState {
     /// Handles events that were lost, of unknown processes: an exec may be among them. For each
     /// controller that may not see everything, rights are checked anew, and what happened meanwhile
     /// is lost to it.
-    pub fn doubt(&mut self) {
+    pub fn doubt(&mut self, cause: LossCause) {
         self.code.begin_all(monotonic_now().0);
         for subscription in self.subscriptions.values_mut() {
-            subscription.doubt();
+            subscription.doubt(cause);
         }
     }
 }

@@ -7,7 +7,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{Sight, wanted};
 use tracer_engine::EventSet;
 use tracer_engine::event::{EventHeader, MonotonicNs};
-use tracer_engine::source::Loss;
+use tracer_engine::source::{Loss, LossCause};
 
 use super::Terms;
 use crate::code::{MappedCode, Said};
@@ -47,6 +47,9 @@ pub struct Subscription {
     before: (bool, EventSet),
     changed: MonotonicNs,
     pub queue: Queue,
+    /// Cause of the loss after which it was asked anew what it may see: what came before is lost
+    /// for the same.
+    doubted_for: LossCause,
     /// Parts of the processes' code that it was given.
     said: HashMap<i32, Said>,
 }
@@ -67,6 +70,7 @@ impl Subscription {
             before: (false, EventSet::EMPTY),
             changed: MonotonicNs(0),
             queue: Queue::new(part, wish.capacity, wish.keeps_oldest),
+            doubted_for: LossCause::KernelRingFull,
             said: HashMap::new(),
         }
     }
@@ -140,7 +144,7 @@ impl Subscription {
         self.asked.remove(&pid);
         match self.processes.remove(&pid) {
             Some(Watched::InExec(held)) => {
-                held.withheld()
+                held.as_loss(LossCause::Withheld)
                     .into_iter()
                     .for_each(|loss| self.queue.lose(loss));
                 false
@@ -271,7 +275,7 @@ impl Subscription {
         match watched.fate(header) {
             Fate::Keep => self.keep(header, data, common),
             Fate::Hold => watched.hold(header, data),
-            Fate::Withhold => self.queue.withhold_one(header.time),
+            Fate::Lose => self.queue.lose_one_by(self.doubted_for, header.time),
             Fate::Hide => {}
         }
     }
@@ -331,10 +335,12 @@ impl Subscription {
         }
     }
 
-    pub fn doubt(&mut self) {
+    /// Asks anew which processes it may see, after a loss for this cause.
+    pub fn doubt(&mut self, cause: LossCause) {
         /// Asking takes some microseconds a process.
         const MOST_ASKED: usize = 256;
         let viewer = self.wish.viewer;
+        self.doubted_for = cause;
         if viewer.sees_all() {
             return;
         }
@@ -345,7 +351,7 @@ impl Subscription {
                 None
             };
             if let Watched::InExec(held) = watched {
-                held.withheld()
+                held.as_loss(cause)
                     .into_iter()
                     .for_each(|loss| self.queue.lose(loss));
             }
@@ -361,5 +367,65 @@ fn wanted_by((is_running, filter): (bool, EventSet), by_choice: u64) -> u64 {
         (false, _) => 0,
         (true, true) => !by_choice,
         (true, false) => !first,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_engine::event::Truncation;
+    use tracer_posix::agent::protocol::{Answer, sent_cause};
+
+    use super::*;
+    use crate::share::Most;
+    use crate::viewer::Viewer;
+
+    fn subscription() -> Subscription {
+        let most = Most {
+            a_user: 1 << 20,
+            all_but_root: 1 << 20,
+            all: 1 << 20,
+        };
+        let terms = Terms {
+            viewer: Viewer::of_whole_machine(1, 1),
+            pid: 7,
+            inherit: true,
+            capacity: 1 << 20,
+            keeps_oldest: false,
+        };
+        let memory = Pool::new(most);
+        Subscription::new(terms, memory.part_of(1), &memory)
+    }
+
+    #[test]
+    fn what_came_before_a_right_was_asked_anew_is_lost_for_the_cause_of_that() {
+        for cause in [LossCause::KernelRingFull, LossCause::KernelMissed] {
+            let mut subscription = subscription();
+            subscription.control(true, EventSet::EMPTY);
+            let from = MonotonicNs(monotonic_now().0 + 1_000_000_000);
+            subscription.doubt(cause);
+            subscription.processes.insert(7, Watched::Seen { from });
+            let common = Common {
+                by_choice: 0,
+                code: &MappedCode::default(),
+            };
+            for time in [from.0 - 2, from.0 - 1, from.0] {
+                let header = EventHeader {
+                    time: MonotonicNs(time),
+                    event_type: EventTypeId::SIGNAL_GENERATE,
+                    pid: 7,
+                    tid: 7,
+                    cpu: None,
+                    thread_id: 0,
+                    program_address: 0,
+                    truncation: Truncation::None,
+                };
+                subscription.take_seen(&header, &[0; 8], &common);
+            }
+            let Answer::Events { events, lost, .. } = subscription.queue.collect(from).0 else {
+                panic!("no events");
+            };
+            assert_eq!(events.len(), 1);
+            assert_eq!(lost, [(sent_cause(cause), 2, from.0 - 2)]);
+        }
     }
 }
