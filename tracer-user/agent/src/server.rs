@@ -22,7 +22,7 @@ use super::hub::{SubscriptionId, Terms};
 use super::mounts::{OtherMounts, PeerRights};
 use super::receive::{AgentQuestion, receive};
 use super::rights::{self, Proven, prove};
-use super::service::{RoomKey, ServiceHandle, check_detail};
+use super::service::{RoomHold, RoomKey, ServiceHandle, check_detail};
 use super::share::{Most, Pool, PoolPart};
 use super::socket::AgentSocket;
 use super::viewer::{Viewer, may_trace_all};
@@ -250,6 +250,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         asker: guest.credentials,
         is_of_group,
         room: None,
+        hold: None,
         subscription: None,
         under_way: None,
     };
@@ -290,6 +291,8 @@ struct Conversation {
     is_of_group: bool,
     /// The recording that the hub is of.
     room: RoomKey,
+    /// Hold on that, where it is not the usual one.
+    hold: Option<RoomHold>,
     subscription: Option<SubscriptionId>,
     /// Memory of the events that the client has not been sent yet.
     under_way: Option<PoolPart>,
@@ -387,8 +390,8 @@ impl Conversation {
             return refused(why.error_number(), &why.to_string());
         }
         match service.orders.open(detail, asker.uid()).await {
-            Ok((room, hub)) => {
-                (self.hub, self.room) = (hub, Some(room));
+            Ok((room, hub, hold)) => {
+                (self.hub, self.room, self.hold) = (hub, Some(room), Some(hold));
                 Answer::Done
             }
             Err(why) => refused(libc::EAGAIN, &why),

@@ -14,7 +14,7 @@ use tracer_posix::descriptors::send_with_files;
 
 use super::Hub;
 use super::server::{Guest, Host, RoundRequest, talk};
-use super::service::{Order, RoomName, ServiceHandle};
+use super::service::{Order, RoomHold, RoomName, ServiceHandle};
 use super::share::Pool;
 
 /// Holds a conversation with the agent of a trace in which the other side says `untrusted` and
@@ -59,7 +59,7 @@ fn answers_of_service(untrusted: &[u8]) -> Vec<u8> {
                         reply,
                     } => {
                         let name = RoomName::new(detail, user);
-                        drop(reply.send(Ok((name, served.clone()))));
+                        drop(reply.send(Ok((name, served.clone(), RoomHold::default()))));
                     }
                     Order::Release { .. } => {}
                 }

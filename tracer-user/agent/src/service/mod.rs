@@ -49,7 +49,7 @@ pub use listening::{ListenError, Listening, listen};
 pub use manager::say_ready;
 pub use orders::Order;
 pub use policy::{Policy, PolicyError};
-pub use rooms::{RoomKey, RoomName};
+pub use rooms::{RoomHold, RoomKey, RoomName};
 
 /// Time after which memory is given back that beginning a subscription has taken.
 const TIDY_AFTER: Duration = Duration::from_secs(1);

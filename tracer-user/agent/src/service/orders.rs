@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use tracer_common::kernel::ContextPlace;
 use tracer_posix::agent::protocol::Detail;
 
-use super::rooms::{RoomKey, RoomName};
+use super::rooms::{RoomHold, RoomKey, RoomName};
 use crate::Hub;
 
 /// Something to do. A conversation gives one at a time, so that they are bounded by the
@@ -17,7 +17,7 @@ pub enum Order {
     Open {
         detail: Detail,
         user: u32,
-        reply: oneshot::Sender<Result<(RoomName, Hub), String>>,
+        reply: oneshot::Sender<Result<(RoomName, Hub, RoomHold), String>>,
     },
     /// Trace a process.
     Trace {
@@ -62,7 +62,11 @@ impl Orders {
     /// # Errors
     ///
     /// Why it cannot be, in words.
-    pub async fn open(&self, detail: Detail, user: u32) -> Result<(RoomName, Hub), String> {
+    pub async fn open(
+        &self,
+        detail: Detail,
+        user: u32,
+    ) -> Result<(RoomName, Hub, RoomHold), String> {
         let (reply, replied) = oneshot::channel();
         let order = Order::Open {
             detail,

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -56,6 +57,10 @@ impl RoomName {
     }
 }
 
+/// Hold on a recording, which stays as long as a conversation has one.
+#[derive(Clone, Debug, Default)]
+pub struct RoomHold(Arc<()>);
+
 /// Recording, and its subscriptions.
 pub struct Room {
     key: RoomKey,
@@ -63,7 +68,9 @@ pub struct Room {
     user: u32,
     pub hub: Hub,
     pub kernel: Recordings,
-    /// Since when there has been no subscription.
+    /// Its own hold; each conversation that goes on with it has another.
+    hold: RoomHold,
+    /// Since when there has been no subscription, or a conversation was seen that is to have one.
     since: Option<Instant>,
 }
 
@@ -74,14 +81,21 @@ impl Room {
             user,
             kernel: Recordings::new(hub.clone(), key.map(|name| name.detail)),
             hub,
+            hold: RoomHold::default(),
             since: Some(Instant::now()),
         }
     }
 
+    /// Tells whether there is no subscription, and no conversation that is to have one.
+    fn is_unused(&self) -> bool {
+        self.hub.is_empty() && Arc::strong_count(&self.hold.0) == 1
+    }
+
     fn note_whether_empty(&mut self) {
-        self.since = match self.hub.is_empty() {
-            true => self.since.or_else(|| Some(Instant::now())),
-            false => None,
+        self.since = match (self.hub.is_empty(), self.is_unused()) {
+            (true, true) => self.since.or_else(|| Some(Instant::now())),
+            (true, false) => Some(Instant::now()),
+            (false, _) => None,
         };
     }
 }
@@ -110,16 +124,16 @@ impl Rooms {
     }
 
     /// Returns the recording of this detail, with its hub, which is made for `user` where there is
-    /// none.
+    /// none. It stays as long as the hold on it.
     ///
     /// # Errors
     ///
     /// There are too many, in words.
-    pub fn open(&mut self, detail: Detail, user: u32) -> Result<(RoomName, Hub), String> {
+    pub fn open(&mut self, detail: Detail, user: u32) -> Result<(RoomName, Hub, RoomHold), String> {
         let name = RoomName::new(detail, user);
         if let Some(room) = self.get(Some(name)) {
             room.since = room.since.map(|_| Instant::now());
-            return Ok((name, room.hub.clone()));
+            return Ok((name, room.hub.clone(), room.hold.clone()));
         }
         self.may_load(user)?;
         if !self.shares.take(user, 1) {
@@ -137,9 +151,9 @@ impl Rooms {
             return Err("the service ends".to_owned());
         };
         let room = Room::new(Some(name), user, usual.hub.beside(detail.contexts));
-        let hub = room.hub.clone();
+        let (hub, hold) = (room.hub.clone(), room.hold.clone());
         self.all.push(room);
-        Ok((name, hub))
+        Ok((name, hub, hold))
     }
 
     fn may_load(&mut self, user: u32) -> Result<(), String> {
@@ -159,7 +173,7 @@ impl Rooms {
     }
 
     fn close_empty_of(&mut self, user: u32) {
-        self.close(|room| room.user == user && room.hub.is_empty());
+        self.close(|room| room.user == user && room.is_unused());
     }
 
     fn close(&mut self, is_over: impl Fn(&Room) -> bool) {
@@ -277,6 +291,21 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_stays_until_who_asked_for_it_has_said_hello() {
+        let mut rooms = Rooms::new(Hub::new(MOST_AT_SERVICE, 0));
+        let (name, _, first) = rooms.open(detail(1), 7).unwrap();
+        let (_, _, other) = rooms.open(detail(1), 8).unwrap();
+        drop(first);
+        // The one whose recording it is has as many others as there may be.
+        let held: Vec<_> = (2..=3).map(|bytes| rooms.open(detail(bytes), 7)).collect();
+        assert!(rooms.open(detail(4), 7).is_err());
+        assert!(rooms.get(Some(name)).is_some());
+        drop(other);
+        assert!(rooms.open(detail(4), 7).is_ok() && rooms.get(Some(name)).is_none());
+        assert!(held.iter().all(Result::is_ok));
+    }
+
+    #[test]
     fn what_clients_say_of_their_processes_counts_in_recordings_of_their_own_user() {
         let mut rooms = Rooms::new(Hub::new(MOST_AT_SERVICE, 0));
         let with_contexts = Detail {
@@ -285,7 +314,7 @@ mod tests {
         };
         for (detail, is_shared) in [(detail(1), true), (with_contexts, false)] {
             let [first, again, other] =
-                [7, 7, 8].map(|user| rooms.open(detail, user).map(|(name, _)| name));
+                [7, 7, 8].map(|user| rooms.open(detail, user).map(|(name, ..)| name));
             assert_eq!(first, again);
             assert_eq!(first == other, is_shared);
         }
