@@ -501,7 +501,7 @@ fn who_may_trace_all_is_given_all_only_in_a_conversation_of_its_own() {
         dumpable: 1,
         namespace,
     };
-    let tracer = one(ATTACKER, SYS_PTRACE | DAC_READ_SEARCH, 'n');
+    let [tracer, root] = [ATTACKER, 0].map(|user| one(user, SYS_PTRACE | DAC_READ_SEARCH, 'n'));
     let targets = [
         one(VICTIM, 0, 'n'),
         one(0, 0, 'n'),
@@ -512,10 +512,11 @@ fn who_may_trace_all_is_given_all_only_in_a_conversation_of_its_own() {
             ..one(VICTIM, 0, 'n')
         },
     ];
-    for target in targets {
+    let pairs = targets.into_iter().map(|target| (target, tracer));
+    for pair in pairs.chain([(one(VICTIM, 0, 'n'), root)]) {
         for (conversation, is_granted) in [(Conversation::Own, true), (Conversation::Lent, false)] {
             let service = Some((socket.as_path(), conversation));
-            let pair = Pair::ask(&program, (target, tracer), 's', service).unwrap();
+            let pair = Pair::ask(&program, pair, 's', service).unwrap();
             assert!(pair.may_open && pair.may_seize, "{pair:?}");
             assert_eq!(
                 pair.is_granted,

@@ -44,6 +44,16 @@ impl<T> OnDemand<T> {
         Self(Some(Arc::new(Mutex::new(Loaded::NotYet))))
     }
 
+    /// Takes the program out of the kernel, until it is needed again.
+    fn unload(&self) {
+        if let Some(loaded) = &self.0 {
+            let mut loaded = loaded.lock().unwrap_or_else(PoisonError::into_inner);
+            if matches!(*loaded, Loaded::Yes(_)) {
+                *loaded = Loaded::NotYet;
+            }
+        }
+    }
+
     /// Asks the program, which `load` loads; `unmet` is what is said where that fails.
     fn ask<A>(
         &self,
@@ -88,16 +98,21 @@ impl PeerRights {
         Self(OnDemand(None))
     }
 
+    /// Takes the program out of the kernel, until it is needed again.
+    pub fn unload(&self) {
+        self.0.unload();
+    }
+
     /// Tells whether the kernel has noted, as another process made this connection, that it might
-    /// trace every process (`CAP_SYS_PTRACE`, in the agent's user namespace).
-    pub fn might_trace_all(&self, connection: BorrowedFd<'_>) -> bool {
-        let might = self.0.ask(
+    /// trace every process (`CAP_SYS_PTRACE`, in the agent's user namespace); `None` where that
+    /// cannot be known.
+    pub fn might_trace_all(&self, connection: BorrowedFd<'_>) -> Option<bool> {
+        self.0.ask(
             ConnectedRights::load,
             "programs with CAP_SYS_PTRACE that are not root's are given what is their user's alone, \
              as it is not known with which rights they have connected",
             |program| program.might_trace_all(connection),
-        );
-        might == Some(true)
+        )
     }
 }
 
@@ -110,6 +125,11 @@ impl OtherMounts {
     /// Makes one that compares nothing.
     pub fn uncompared() -> Self {
         Self(OnDemand(None))
+    }
+
+    /// Takes the program out of the kernel, until it is needed again.
+    pub fn unload(&self) {
+        self.0.unload();
     }
 
     /// Tells whether an open file is the memory of the process that has this pid here; `None` where

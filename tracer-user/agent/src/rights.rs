@@ -3,8 +3,9 @@
 //! `/proc/PID/mem` is opened only by a process that may attach to PID with `ptrace`: the kernel
 //! asks for users, groups, capabilities, dumpability, user namespaces, and its security modules
 //! (Yama). So a client that has it open has, or has had, that right. What is checked here is that
-//! the descriptor is that file, of a process of this pid namespace that lives: by its device and
-//! inode, or, where it was opened in another mount of `/proc`, by what the kernel has of it.
+//! the descriptor is that file, of a process of this pid namespace that lives: by what the kernel
+//! has of it, whichever mount of `/proc` it was opened in, or, where that cannot be asked, by its
+//! device and inode. These say less: the number of an inode has 32 bits there, and is used again.
 //!
 //! Nothing is read from such a descriptor, and nothing asked that another process could answer, or
 //! leave unanswered: it may be a file of FUSE, a FIFO or a device.
@@ -106,7 +107,7 @@ pub fn name(untrusted: &[OwnedFd]) -> Result<Proven, NotProven> {
     Proven::new(pid, process)
 }
 
-/// Checks what a client has sent. Files of other mounts are compared by `mounts`.
+/// Checks what a client has sent, by `mounts` where that can compare files.
 ///
 /// # Errors
 ///
@@ -122,11 +123,9 @@ pub fn prove(untrusted: &[OwnedFd], mounts: &OtherMounts) -> Result<Proven, NotP
     let given = identity(memory).map_err(|_failed| NotProven::AnotherFile)?;
     let path = format!("/proc/{pid}/mem");
     let known = fs::metadata(&path).map_err(|_gone| NotProven::Ended)?;
-    let found = if given == (known.dev(), known.ino()) {
-        Some(true)
-    } else {
-        mounts.is_memory_of(memory.as_fd(), pid)
-    };
+    let is_same = given == (known.dev(), known.ino());
+    let found = mounts.is_memory_of(memory.as_fd(), pid);
+    let found = found.or(is_same.then_some(true));
     // While it lives its pid is no other's: so the path was its own, and what the kernel has by the
     // pid too.
     if !lives(process) {

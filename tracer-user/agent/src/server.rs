@@ -185,13 +185,14 @@ impl Guest {
         receive(self.connection.stream(), &self.slot).await
     }
 
-    /// Tells whether it might trace every process as it connected, where it may now. It is not
-    /// asked where root connected, which is known from its user.
+    /// Tells whether it might trace every process as it connected, where it may now. Root is
+    /// believed where that cannot be known.
     fn might_trace_all(&self, peers: &PeerRights) -> bool {
-        let (user, pid) = (self.credentials.uid(), self.credentials.pid());
-        user != 0
-            && pid.is_some_and(may_trace_all)
-            && peers.might_trace_all(self.connection.stream().as_fd())
+        let is_root = self.credentials.uid() == 0;
+        self.credentials.pid().is_some_and(may_trace_all)
+            && peers
+                .might_trace_all(self.connection.stream().as_fd())
+                .unwrap_or(is_root)
     }
 
     /// Tells whether it is of a group, as the kernel noted it when it connected.
@@ -241,7 +242,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
     };
     let might_trace_all = match &host {
         Host::Service(service) => guest.might_trace_all(&service.peers),
-        Host::Trace(_) => false,
+        Host::Trace(_) => guest.credentials.uid() == 0,
     };
     let mut conversation = Conversation {
         hub,
@@ -285,7 +286,7 @@ struct Conversation {
     hub: Hub,
     host: Host,
     asker: UCred,
-    /// Whether the kernel has noted, as it connected, that it might trace every process.
+    /// Whether it might trace every process as it connected.
     might_trace_all: bool,
     /// Whether it is of the group that sees every process.
     is_of_group: bool,

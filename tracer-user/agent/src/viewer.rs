@@ -26,17 +26,16 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// Makes the viewer of process `pid`, which connected with this user and group. What it
-    /// connected with says also whether it might trace every process (`CAP_SYS_PTRACE`): false
-    /// where that is not known.
+    /// Makes the viewer of process `pid`, which connected with this user and group, and then might
+    /// trace every process (`CAP_SYS_PTRACE`), or not.
     pub fn new(pid: i32, (user, group): (u32, u32), might_trace_all: bool) -> Self {
         // A process may have become one of root's, or another program, since it connected: that
         // counts for nothing.
         let namespace = NamespaceOf::read(pid);
         let sees_all = namespace != NamespaceOf::Another
             && Credentials::read(pid).is_some_and(|now| {
-                let is_root = user == 0 && now.users == [0; 4];
-                (is_root || might_trace_all) && now.effective & MAY_TRACE_ALL != 0
+                let is_its_user = user != 0 || now.users == [0; 4];
+                might_trace_all && is_its_user && now.effective & MAY_TRACE_ALL != 0
             });
         Self {
             user,
@@ -229,8 +228,10 @@ mod tests {
         // SAFETY: as above.
         let group = unsafe { libc::getegid() };
         assert!(!viewer(user + 1, group).may_see_now(pid));
-        let seen = Viewer::new(pid, (user, group), false);
+        let seen = Viewer::new(pid, (user, group), user == 0);
         assert!(seen.may_see_now(pid) && !seen.may_see_now(i32::MAX));
         assert_eq!(seen.sees_all(), user == 0);
+        // The pid may be another's by now, who may trace all.
+        assert!(!Viewer::new(pid, (user, group), false).sees_all());
     }
 }

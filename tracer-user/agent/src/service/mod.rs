@@ -117,18 +117,21 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
         let listener = UnixListener::from_std(listener)?;
         let hub = Hub::new(MOST_AT_SERVICE, ON_DEMAND);
         let (orders, received) = Orders::new();
+        let (mounts, peers) = (OtherMounts::new(), PeerRights::new());
         let host = Host::Service(ServiceHandle {
             orders,
             refusals: Refusals::default(),
             policy,
-            mounts: OtherMounts::new(),
-            peers: PeerRights::new(),
+            mounts: mounts.clone(),
+            peers: peers.clone(),
         });
         tokio::spawn(welcome(listener, hub.clone(), host));
         let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
         let [terminate, interrupt] = signals;
         let mut service = Service {
             rooms: Rooms::new(hub),
+            mounts,
+            peers,
             orders: received,
             signals: (terminate?, interrupt?),
             idle,
@@ -144,6 +147,8 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
 
 struct Service {
     rooms: Rooms,
+    mounts: OtherMounts,
+    peers: PeerRights,
     orders: UnboundedReceiver<Order>,
     signals: (Signal, Signal),
     idle: Option<Duration>,
@@ -173,13 +178,24 @@ impl Service {
                     self.tidy = None;
                     give_back_what_is_free();
                 }
-                () = at(quiet) => if self.rooms.end_quiet() { return },
+                () = at(quiet) => if self.end_quiet() { return },
                 _ = self.signals.0.recv() => return,
                 _ = self.signals.1.recv() => return,
             }
             self.rooms.round();
             self.freed_memory.tick();
         }
+    }
+
+    /// Does what is to be done where there has been no subscription. Returns whether the service is
+    /// to end.
+    fn end_quiet(&mut self) -> bool {
+        let is_end = self.rooms.end_quiet();
+        if !self.rooms.are_loaded() {
+            self.mounts.unload();
+            self.peers.unload();
+        }
+        is_end
     }
 
     /// Obeys an order and those that have come meanwhile: one round serves all.
