@@ -2,7 +2,7 @@
  * A process that has code mapped from a file that another of its processes serves (FUSE), and that one says nothing any more
  * once the test says go.
  *
- * fuse_trap USER PROGRAM FOLDER KIND [SOCKET]
+ * fuse_trap USER PROGRAM FOLDER KIND [SOCKET COUNT]
  *                                      mounts on FOLDER, in a mount namespace of its own, what has a copy of PROGRAM in it, as USER;
  *                                      says which process has it mapped: "process PID", and how often it was asked something since: "asked N"
  *
@@ -10,8 +10,8 @@
  *   mapped   nothing
  *   exec     runs another program, which waits until the old one's file is closed: so long the kernel shows no process its memory
  *   page     wants a page that does not come, and at the same time a mapping: so long the kernel shows no process those that it has
- *   unread   connects to SOCKET, and sends what is no message, and after it a socket in which the file waits, with bytes that it was not
- *            given: who closes the connection closes the file last, and waits until it has them
+ *   unread   connects to SOCKET, COUNT times, and sends what is no message, and after it a socket in which the file waits, with bytes
+ *            that it was not given: who closes the connection closes the file last, and waits until it has them
  *
  * Started by root, as an administrator lets others mount with allow_other: then root's processes may look into it.
  */
@@ -30,7 +30,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-enum { ROOT = FUSE_ROOT_ID, FILE_NODE = 2, MOST_WRITE = 128 << 10, BLOCK = 4096, FOR_EVER = 1000000, AT_MOST = 60 };
+enum { ROOT = FUSE_ROOT_ID, FILE_NODE = 2, MOST_WRITE = 128 << 10, BLOCK = 4096, FOR_EVER = 1000000, AT_MOST = 60, MOST_UNREAD = 200 };
 
 /* Far from what was read ahead. */
 enum { FAR_BLOCK = 256, FILE_BYTES = 2 * FAR_BLOCK * BLOCK };
@@ -168,8 +168,11 @@ static void leave_unread(const char *name, int held)
 }
 
 /* What has the file mapped, and one page of it looked at. */
-static int be_mapper(const char *path, const char *kind, const char *socket, int ready, int go)
+static int be_mapper(const char *path, char **arguments, int ready, int go)
 {
+    const char *kind = arguments[0];
+    int held[MOST_UNREAD], count = keeps_writes ? atoi(arguments[2]) : 0;
+
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* Else the file system lives as long as this process, which ends only when its request is answered. */
     close(device);
@@ -180,11 +183,12 @@ static int be_mapper(const char *path, const char *kind, const char *socket, int
 
     if (fd < 0 || base == MAP_FAILED || base[0] != '\177')
         must("map", errno ? errno : EINVAL);
-    int held = keeps_writes ? with_unwritten_bytes(path) : -1;
+    for (int i = 0; i < count && i < MOST_UNREAD; i++)
+        held[i] = with_unwritten_bytes(path);
     (void)!write(ready, "r", 1);
     (void)!read(go, &byte, 1);
-    if (keeps_writes)
-        leave_unread(socket, held);
+    for (int i = 0; i < count && i < MOST_UNREAD; i++)
+        leave_unread(arguments[1], held[i]);
     if (strcmp(kind, "exec") == 0)
         execl("/bin/sleep", "sleep", "1000", (char *)NULL);
     if (strcmp(kind, "page") == 0) {
@@ -239,7 +243,7 @@ int main(int argc, char **argv)
     if (argc < 5)
         return EXIT_FAILURE;
     keeps_writes = strcmp(argv[4], "unread") == 0;
-    if (keeps_writes && argc != 6)
+    if (keeps_writes && argc != 7)
         return EXIT_FAILURE;
     /* A process that waits for an answer waits no longer than this process lives. */
     alarm(AT_MOST);
@@ -251,7 +255,7 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/program", argv[3]);
     pid_t mapper = fork();
     if (mapper == 0)
-        return be_mapper(path, argv[4], argv[5], ready[1], go[0]);
+        return be_mapper(path, argv + 4, ready[1], go[0]);
     struct pollfd both[] = {{device, POLLIN, 0}, {ready[0], POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
     while (poll(both, 2, FOR_EVER) > 0 && !both[1].revents)
         serve();

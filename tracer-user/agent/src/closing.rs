@@ -7,14 +7,14 @@
 //!
 //! Files in messages that were never received are closed as the connection is, in such a thread
 //! too. A socket that lingers ends that for a signal, which a timer sends; a file system that has
-//! writes to pass on does not.
+//! writes to pass on does not. Connections of clients without a place wait for some threads that
+//! close them one after another.
 
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
-use std::sync::Once;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
+use std::os::unix::net;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -60,7 +60,9 @@ impl SentFiles {
         let files = std::mem::take(&mut self.files);
         if !files.is_empty() {
             // The files are closed where no thread begins, too.
-            let _ = in_thread(&self.slot, move || drop(files)).await;
+            if let Ok(closed) = in_thread(self.slot.clone(), move || drop(files)) {
+                let _ = closed.await;
+            }
         }
     }
 }
@@ -69,34 +71,31 @@ impl Drop for SentFiles {
     fn drop(&mut self) {
         let files = std::mem::take(&mut self.files);
         if !files.is_empty() {
-            let _ended = in_thread(&self.slot, move || drop(files));
+            let _closed = in_thread(self.slot.clone(), move || drop(files));
         }
     }
 }
 
-/// Runs something that may wait in a thread of its own, which has the client's place until it ends.
-/// It begins with the call.
+/// Runs something that may wait in a thread of its own, and holds something, such as the client's
+/// place, until it ends. Returns what gives its result.
 ///
 /// # Errors
 ///
 /// No thread can be made.
-pub fn in_thread<T, F>(slot: &Slot, run: F) -> impl Future<Output = io::Result<T>> + use<T, F>
+pub fn in_thread<T, F, H>(held: H, run: F) -> io::Result<oneshot::Receiver<T>>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
+    H: Send + 'static,
 {
     let (reply, replied) = oneshot::channel();
-    let slot = slot.clone();
     let begun = thread::Builder::new().stack_size(STACK_BYTES);
-    let begun = begun.spawn(move || {
+    begun.spawn(move || {
         // The one that asked may be gone.
         let _ = reply.send(run());
-        drop(slot);
-    });
-    async move {
-        begun?;
-        replied.await.map_err(|_ended| io::ErrorKind::Other.into())
-    }
+        drop(held);
+    })?;
+    Ok(replied)
 }
 
 /// Connection that is closed without a wait.
@@ -106,12 +105,6 @@ pub struct ClosingConnection {
     /// The client's place, where it has one.
     slot: Option<Slot>,
 }
-
-/// Threads that close connections of clients without a place.
-static REFUSING: AtomicUsize = AtomicUsize::new(0);
-
-/// Most of these threads. Beyond that, the connections are closed where they are refused.
-const MOST_REFUSING: usize = 32;
 
 impl ClosingConnection {
     /// Makes it of a connection.
@@ -152,31 +145,71 @@ impl Drop for ClosingConnection {
         let Ok(stream) = stream.into_std() else {
             return;
         };
-        // Where no thread begins, the connection stays open: to close it here might take for ever.
-        let mut stream = ManuallyDrop::new(stream);
-        let close = move || {
-            let nudged = Nudged::begin();
-            // SAFETY: it is not used any more.
-            unsafe { ManuallyDrop::drop(&mut stream) };
-            drop(nudged);
-        };
-        if let Some(slot) = &self.slot {
-            let _ended = in_thread(slot, close);
-        } else if REFUSING.fetch_add(1, Relaxed) < MOST_REFUSING {
-            let begun = thread::Builder::new().stack_size(STACK_BYTES);
-            let begun = begun.spawn(move || {
-                let mut close = close;
-                close();
-                REFUSING.fetch_sub(1, Relaxed);
-            });
-            if begun.is_err() {
-                REFUSING.fetch_sub(1, Relaxed);
+        match self.slot.take() {
+            Some(slot) => {
+                // Where no thread begins it stays open: to close it here might take for ever.
+                let stream = ManuallyDrop::new(stream);
+                let _closed = in_thread(slot, move || close(ManuallyDrop::into_inner(stream)));
             }
-        } else {
-            REFUSING.fetch_sub(1, Relaxed);
-            let mut close = close;
-            close();
+            None => Refused::close(stream),
         }
+    }
+}
+
+/// Closes a connection; signals end the wait for a socket that lingers.
+fn close(stream: net::UnixStream) {
+    let nudged = Nudged::begin();
+    drop(stream);
+    drop(nudged);
+}
+
+/// Connections of clients without a place.
+#[derive(Debug)]
+struct Refused {
+    /// Those that no thread closes yet.
+    waiting: Vec<net::UnixStream>,
+    /// Threads that close them.
+    threads: usize,
+}
+
+impl Refused {
+    /// Most threads: more connections wait until one of these has closed another.
+    const MOST_THREADS: usize = 32;
+
+    fn all() -> MutexGuard<'static, Self> {
+        static ALL: Mutex<Refused> = Mutex::new(Refused {
+            waiting: Vec::new(),
+            threads: 0,
+        });
+        ALL.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has a connection closed.
+    fn close(stream: net::UnixStream) {
+        let mut all = Self::all();
+        all.waiting.push(stream);
+        if all.threads == Self::MOST_THREADS {
+            return;
+        }
+        all.threads += 1;
+        let close_each = || {
+            while let Some(stream) = Self::next() {
+                close(stream);
+            }
+        };
+        if in_thread((), close_each).is_err() {
+            all.threads -= 1;
+        }
+    }
+
+    /// Returns the next connection. The thread ends where there is none.
+    fn next() -> Option<net::UnixStream> {
+        let mut all = Self::all();
+        let next = all.waiting.pop();
+        if next.is_none() {
+            all.threads -= 1;
+        }
+        next
     }
 }
 

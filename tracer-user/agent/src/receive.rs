@@ -86,13 +86,13 @@ async fn receive_files(
 ) -> io::Result<(Vec<u8>, SentFiles)> {
     let socket = stream.as_fd().try_clone_to_owned()?;
     let place = slot.clone();
-    let received = in_thread(slot, move || {
+    let received = in_thread(slot.clone(), move || {
         let mut bytes = vec![0; most];
         let (count, files) = receive_with_files(socket.as_fd(), &mut bytes)?;
         bytes.truncate(count);
         Ok((bytes, SentFiles::new(files, &place)))
-    });
-    received.await?
+    })?;
+    received.await.map_err(|_ended| io::ErrorKind::Other)?
 }
 
 #[cfg(test)]
