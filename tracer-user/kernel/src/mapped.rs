@@ -76,11 +76,14 @@ pub enum MappingReport {
 #[derive(Debug)]
 pub struct MappingRings {
     rings: Vec<Ring>,
-    /// Reports that are later than the last look, and may come before others.
-    later: Vec<(u64, MappingReport)>,
+    later: Later,
     /// Reports of moves, where the kernel lets it.
     _moves: Option<MoveReports>,
 }
+
+/// Reports that are later than the last look, and may come before others.
+#[derive(Debug, Default)]
+struct Later(Vec<(u64, MappingReport)>);
 
 #[derive(Debug)]
 struct Ring {
@@ -142,40 +145,51 @@ impl MappingRings {
         });
         Ok(Self {
             rings: rings.collect::<io::Result<_>>()?,
-            later: Vec::new(),
+            later: Later::default(),
             _moves: None,
         })
     }
 
     /// Tells whether there are reports already that the next call of [`Self::take`] takes.
     pub fn has_later(&self) -> bool {
-        !self.later.is_empty()
+        !self.later.0.is_empty()
     }
 
-    /// Takes the reports since the last call until now, each with its time and in order of it.
+    /// Takes the reports since the last call until now, each with its time and in order of it: all
+    /// of what was done before anything that other rings of the kernel's had before this call.
     pub fn take(&mut self) -> Vec<(u64, MappingReport)> {
-        // What comes while rings are read is later, and may come after what is in none yet.
-        let mut now = monotonic_now().0;
-        let mut reports = std::mem::take(&mut self.later);
-        self.drain(&mut reports);
-        let is_loss = |report: &&(u64, MappingReport)| matches!(report.1, MappingReport::Lost(_));
-        if let Some((lost, _)) = reports.iter().filter(is_loss).max_by_key(|(time, _)| *time)
-            && *lost > now
-        {
-            // The next look at a process depends on it.
-            now = *lost;
-            self.drain(&mut reports);
+        let rings = &mut self.rings;
+        self.later.take(monotonic_now().0, |reports| {
+            for ring in &mut *rings {
+                ring.drain(&mut |time, report| reports.push((time, report)));
+            }
+        })
+    }
+}
+
+impl Later {
+    /// Takes the reports that `drain` finds, in order of time, except for those that may come
+    /// before others. `now` is a time before that.
+    fn take(
+        &mut self,
+        now: u64,
+        mut drain: impl FnMut(&mut Vec<(u64, MappingReport)>),
+    ) -> Vec<(u64, MappingReport)> {
+        let mut reports = std::mem::take(&mut self.0);
+        drain(&mut reports);
+        // Stacks that are read next may come after any of these. The kernel's clock may be ahead of
+        // that which says what time it is, so its times say nothing about that.
+        let times = reports.iter().map(|(time, _)| *time);
+        let until = times.fold(now, u64::max);
+        if until > now {
+            // What is older may be in a ring that was read before.
+            drain(&mut reports);
         }
         reports.sort_by_key(|(time, _)| *time);
-        let later = reports.partition_point(|(time, _)| *time <= now);
-        self.later = reports.split_off(later);
+        // What comes while rings are read is later, and may come after what is in none yet.
+        let later = reports.partition_point(|(time, _)| *time <= until);
+        self.0 = reports.split_off(later);
         reports
-    }
-
-    fn drain(&mut self, reports: &mut Vec<(u64, MappingReport)>) {
-        for ring in &mut self.rings {
-            ring.drain(&mut |time, report| reports.push((time, report)));
-        }
     }
 }
 
@@ -344,6 +358,26 @@ mod tests {
         (0..20_000 * rings.rings.len()).for_each(|_| map());
         std::thread::sleep(Duration::from_millis(1));
         assert!(lost(&rings.take()));
+    }
+
+    #[test]
+    fn what_is_there_before_a_stack_is_taken_before_it_whatever_the_clocks_say() {
+        let mut later = Later::default();
+        let mut take = |now, drained: [&[u64]; 2]| -> Vec<u64> {
+            let mut drained = drained.into_iter();
+            let taken = later.take(now, |reports| {
+                let times = drained.next().unwrap_or_default();
+                reports.extend(times.iter().map(|time| (*time, MappingReport::Ended(1))));
+            });
+            taken.into_iter().map(|(time, _)| time).collect()
+        };
+        assert_eq!(take(100, [&[90, 80], &[95, 120]]), [80, 90]);
+        // The kernel's clock is ahead; a ring that was read before has something older by then.
+        assert_eq!(
+            take(200, [&[215, 190], &[95, 212, 220]]),
+            [95, 190, 212, 215]
+        );
+        assert_eq!(take(230, [&[], &[]]), [220]);
     }
 
     #[test]

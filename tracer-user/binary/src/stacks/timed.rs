@@ -66,8 +66,14 @@ impl<T: Clone + Default> TimedMappings<T> {
         }
         let is_late = |one: &&Mapped<T>| one.since > time && !one.mapping.is_same_code(mapping);
         if let Some(until) = over.iter().filter(is_late).map(|one| one.since).min() {
-            // Reported late: it was covered by then.
-            over.into_iter().for_each(|one| self.put(one));
+            // Reported late: it was covered by then, and what was there before is gone.
+            for one in over {
+                if one.since > time || one.mapping.is_same_code(mapping) {
+                    self.put(one);
+                } else {
+                    self.cover(time, mapping, one);
+                }
+            }
             self.leave(until, Self::mapped(time, mapping.clone()));
             return true;
         }
@@ -299,6 +305,13 @@ mod tests {
         of.map(10, &mapping(0x1000, 0x2000, "/a"));
         assert_eq!(found(&of, 0x1000, 25).as_deref(), Some("/b"));
         assert_eq!(found(&of, 0x1000, 15).as_deref(), Some("/a"));
+        // What the late one has covered is gone, too.
+        of.map(5, &mapping(0x4000, 0x5000, "/c"));
+        of.map(20, &mapping(0x5000, 0x6000, "/b"));
+        of.map(10, &mapping(0x4000, 0x6000, "/a"));
+        assert_eq!(found(&of, 0x4000, 9).as_deref(), Some("/c"));
+        assert_eq!(found(&of, 0x4000, 15).as_deref(), Some("/a"));
+        assert_eq!(found(&of, 0x4000, 25), None);
         let gone = of.gone(30);
         assert!(!of.map(30, &mapping(0x1000, 0x2000, "/b")));
         assert_eq!(
