@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use tracer_area::monotonic_now;
 use tracer_binary::probes::lives_on;
-use tracer_binary::python::is_place;
 use tracer_binary::stacks::{BuildIds, Mapping, RecordedStack, read_mappings};
 use tracer_binary::unwind::{Copied, ProcessTime, Space, Unwinder, UnwoundStack};
 
@@ -540,8 +539,8 @@ impl KnownCode {
         }
         self.look_first(of);
         let space = &self.process(of.pid).space;
-        let is_known = |address| is_place(address) || space.find(address, of.at).is_some();
-        if !taken.user().all(is_known) {
+        let is_known = |address| space.find(address, of.at).is_some();
+        if !taken.in_code().all(is_known) {
             self.look(of);
         }
         std::mem::take(&mut self.process(of.pid).unsaid)

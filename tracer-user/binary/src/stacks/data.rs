@@ -3,10 +3,13 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
+use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
     MAPPING_PATH_BYTES, MappingData, SYMBOL_NAME_BYTES, StackData, SymbolData,
 };
 use zerocopy::{FromBytes, IntoBytes};
+
+use crate::python::is_place;
 
 /// Stack, as its event has it.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +39,22 @@ impl<'a> RecordedStack<'a> {
     /// Its addresses in the program.
     pub fn user(&self) -> impl Iterator<Item = u64> + use<'a> {
         addresses(self.user)
+    }
+
+    /// Tells whether its address in the program at this position is behind a call. Where a program
+    /// goes on after a system call is behind it, too.
+    #[must_use]
+    pub fn is_return(&self, index: usize) -> bool {
+        let calls = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
+        index > 0 || calls.iter().any(|id| id.0 == self.head.event_type)
+    }
+
+    /// Its addresses in code of the program: for one behind a call, an address of that call, which
+    /// may be the last one of its mapping.
+    pub fn in_code(&self) -> impl Iterator<Item = u64> {
+        let user = self.user().enumerate();
+        let user = user.filter(|(_, address)| !is_place(*address));
+        user.map(|(index, address)| address.saturating_sub(u64::from(self.is_return(index))))
     }
 }
 

@@ -23,6 +23,7 @@ mod names;
 mod own_code;
 mod pending;
 mod perf_map;
+mod seen;
 mod shown;
 mod spaces;
 mod timed;

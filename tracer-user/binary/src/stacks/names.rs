@@ -1,6 +1,5 @@
 //! Finds the functions of addresses.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracer_common::event_type::EventTypeId;
@@ -14,6 +13,7 @@ use super::lines::SourceLine;
 use super::logged_names::{LoggedNames, MOST_NAMES};
 use super::modules::{Module, Modules, key_of};
 use super::own_code::{OwnCode, OwnCodes, since_mapped};
+use super::seen::{Seen, SeenAddresses, leave_out_unclear};
 use super::spaces::Spaces;
 use super::{Mapping, RecordedStack};
 use crate::probes::debuginfod;
@@ -53,7 +53,7 @@ struct Inner {
     vdso: Option<Arc<Module>>,
     own_code: OwnCodes,
     /// Addresses that were seen, for a log, by the time since when they are in a mapping.
-    seen: BTreeMap<(i32, u64, u64), Seen>,
+    seen: SeenAddresses,
     running_kernel: RunningKernel,
 }
 
@@ -62,24 +62,6 @@ pub(super) type FoundModule = Option<Option<Arc<Module>>>;
 
 /// A mapping of a process, the time since which it is there, and the functions of its file.
 pub(super) type Place = (Arc<Mapping>, u64, FoundModule);
-
-/// Address that was seen in stacks.
-#[derive(Clone, Debug, Default)]
-struct Seen {
-    /// The mapping that it is in.
-    place: Option<Place>,
-    /// Whether a call returned to it: the function is that of the call before it.
-    is_return: bool,
-    /// Whether a thread was exactly there: it may be the first one of its function.
-    is_exact: bool,
-}
-
-impl Seen {
-    fn note(&mut self, is_return: bool) {
-        self.is_return |= is_return;
-        self.is_exact |= !is_return;
-    }
-}
 
 /// Names of the kernel that the recording itself brings into a stack.
 const OF_RECORDING: [&str; 9] = [
@@ -188,7 +170,7 @@ impl SymbolNames {
                 inner.seen.entry((0, address, 0)).or_default();
             }
             for (index, address) in taken.user().enumerate() {
-                let is_return = is_return(&taken, index);
+                let is_return = taken.is_return(index);
                 inner.note_address(pid, at, address, is_return);
             }
         }
@@ -199,7 +181,9 @@ impl SymbolNames {
         let mut inner = self.inner();
         inner.own_code.look_at_all();
         inner.wait_for_servers();
-        let seen = std::mem::take(&mut inner.seen);
+        let mut seen = std::mem::take(&mut inner.seen);
+        // A log has one name for an address at a time.
+        leave_out_unclear(&mut seen);
         let mut named = Vec::new();
         for ((pid, address, since), seen) in seen {
             let before = named.len();
@@ -239,18 +223,11 @@ impl SymbolNames {
             frames.push(frame);
         }
         for (index, address) in taken.user().enumerate() {
-            let is_return = is_return(taken, index);
+            let is_return = taken.is_return(index);
             inner.push_frames(&mut frames, (pid, at), address, is_return);
         }
         frames
     }
-}
-
-/// Tells whether the address of the program at this position of a stack is behind a call. Where a
-/// program goes on after a system call is behind it, too.
-fn is_return(taken: &RecordedStack<'_>, index: usize) -> bool {
-    let calls = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
-    index > 0 || calls.iter().any(|id| id.0 == taken.head.event_type)
 }
 
 impl Inner {
@@ -272,8 +249,9 @@ impl Inner {
             self.seen.entry((pid, address, 0)).or_default();
             return;
         }
-        let Some(mut place) = self.place((pid, at), address) else {
-            let since = self.spaces.unknown_since(pid, address, at);
+        let code = code_address(address, is_return);
+        let Some(mut place) = self.place((pid, at), code) else {
+            let since = self.spaces.unknown_since(pid, code, at);
             self.seen.entry((pid, address, since)).or_default();
             return;
         };
@@ -283,19 +261,14 @@ impl Inner {
         }
         let key = (pid, address, since);
         if let Some(seen) = self.seen.get_mut(&key) {
-            seen.note(is_return);
-        } else {
-            if place.0.is_of_file() && place.2.is_none() && !self.modules.hold(pid, &place) {
-                let found = self.module((pid, at), address, &place);
-                place.2 = (!self.modules.is_unanswered(&place.0)).then_some(found);
-            }
-            let mut seen = Seen {
-                place: Some(place),
-                ..Seen::default()
-            };
-            seen.note(is_return);
-            self.seen.insert(key, seen);
+            seen.note(&place, is_return);
+            return;
         }
+        if place.0.is_of_file() && place.2.is_none() && !self.modules.hold(pid, &place) {
+            let found = self.module((pid, at), code, &place);
+            place.2 = (!self.modules.is_unanswered(&place.0)).then_some(found);
+        }
+        self.seen.insert(key, Seen::at(place, is_return));
     }
 
     /// Asks servers for the debugger's parts of all files of addresses that were seen, and waits.
@@ -445,11 +418,12 @@ impl Inner {
                 line: None,
             };
         }
-        let place = self.place(of, address);
+        let code = code_address(address, is_return);
+        let place = self.place(of, code);
         let function = place
             .as_ref()
             .and_then(|place| self.function(of, address, is_return, place));
-        let unknown_since = || self.spaces.unknown_since(of.0, address, of.1);
+        let unknown_since = || self.spaces.unknown_since(of.0, code, of.1);
         let since = place
             .as_ref()
             .map_or_else(unknown_since, |(_, since, _)| *since);
@@ -504,7 +478,7 @@ impl Inner {
         let own = address.checked_sub(back)?;
         let of_file = mapping
             .is_of_file()
-            .then(|| self.module((pid, at), address, place)?.find(offset))
+            .then(|| self.module((pid, at), own, place)?.find(offset))
             .flatten();
         let (name, offset) = if let Some(found) = of_file {
             found
@@ -547,10 +521,88 @@ impl Inner {
     }
 }
 
+/// Returns the address whose function counts: where it `is_return`, that of the call before it. A
+/// mapping may end with a call.
+fn code_address(address: u64, is_return: bool) -> u64 {
+    address.saturating_sub(u64::from(is_return))
+}
+
 /// Returns the offset of an address in the file of its mapping. Where it `is_return`, the call
 /// before it counts.
 fn offset_in_file(mapping: &Mapping, address: u64, is_return: bool) -> u64 {
-    let at = address.saturating_sub(u64::from(is_return));
+    let at = code_address(address, is_return);
     let offset = at.saturating_sub(mapping.start);
     offset.saturating_add(mapping.file_offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::kernel::StackData;
+    use zerocopy::IntoBytes as _;
+
+    use super::*;
+    use crate::probes::Binary;
+
+    /// Returns mappings of one byte each, one behind the other, of two functions of this program,
+    /// whose names follow.
+    fn two_functions(start: u64) -> ([Mapping; 2], [Arc<str>; 2]) {
+        use std::os::unix::ffi::OsStrExt as _;
+        let path = std::env::current_exe().unwrap();
+        let binary = Binary::open(&path, &path, std::path::Path::new("/")).unwrap();
+        let module = Module::from_functions(binary.functions().unwrap());
+        let functions = binary.functions().unwrap();
+        let mut large = functions.iter().filter(|one| one.size > 64);
+        let [one, other] = [(); 2].map(|()| large.next_back().unwrap().offset);
+        let mapping = |at: u64, offset| Mapping {
+            start: at,
+            end: at + 1,
+            file_offset: offset,
+            path: path.as_os_str().as_bytes().into(),
+            ..Mapping::default()
+        };
+        let names = [one, other].map(|offset| module.find(offset).unwrap().0);
+        ([mapping(start, one), mapping(start + 1, other)], names)
+    }
+
+    fn stack(addresses: &[u64]) -> Vec<u8> {
+        let head = StackData {
+            event_type: EventTypeId::SWITCH_OUT.0,
+            kernel_frames: 0,
+            user_frames: addresses.len().try_into().unwrap(),
+            off_cpu_ns: 0,
+            sampled_ns: 0,
+            woken_tid: 0,
+            ends: 0,
+        };
+        [head.as_bytes(), addresses.as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_call_that_ends_a_mapping_is_in_it_and_not_in_the_next_one() {
+        const BETWEEN: u64 = 0x1001;
+        let (mappings, [one, other]) = two_functions(BETWEEN - 1);
+        let pid = std::process::id().cast_signed();
+        for times in [[1, 1], [1, 5]] {
+            let names = SymbolNames::live();
+            let map = |which: usize| names.learn_mapping(pid, times[which], &mappings[which]);
+            (0..2).for_each(map);
+            let name = |is_return| {
+                let frames = names.frames_at(pid, BETWEEN, is_return);
+                frames[0].function.clone().unwrap()
+            };
+            assert_eq!(name(true), (Arc::clone(&one), 1));
+            assert_eq!(name(false), (Arc::clone(&other), 0));
+            // In a log, whose addresses have one name at a time.
+            let named = |stacks: &[&[u64]]| {
+                let noted = stacks.iter().map(|addresses| stack(addresses));
+                noted.for_each(|stack| names.note(pid, 9, &stack));
+                let seen = names.take_seen().into_iter();
+                let seen = seen.filter(|one| one.address == BETWEEN && !one.name.is_empty());
+                seen.map(|one| one.name).collect::<Vec<_>>()
+            };
+            assert_eq!(named(&[&[7, BETWEEN]]), [Arc::clone(&one)]);
+            assert_eq!(named(&[&[BETWEEN]]), [Arc::clone(&other)]);
+            assert!(named(&[&[7, BETWEEN], &[BETWEEN]]).is_empty());
+        }
+    }
 }
