@@ -65,6 +65,7 @@ mod opened;
 mod options;
 mod perf;
 mod probes;
+mod process_code;
 mod programs;
 mod python;
 mod requirements;
