@@ -5,7 +5,7 @@
 //! read what it has mapped then (`/proc/PID/maps`). What it had mapped before an exec is forgotten
 //! as that begins.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use tracer_binary::probes::lives_on;
 use tracer_binary::stacks::{Mapping, TimedMappings};
@@ -40,6 +40,9 @@ struct Mapped {
     program: u64,
     /// Time before which nothing counts.
     since: u64,
+    /// Whether what was known of the process before counts no more: it runs another program, or
+    /// reports are missing.
+    begins_anew: bool,
     /// Mappings with their times, in order of these.
     mappings: Vec<(u64, Mapping)>,
 }
@@ -47,15 +50,64 @@ struct Mapped {
 /// Part of a process's code that a subscription was given.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
+    /// 0 where it was given nothing so far.
     program: u64,
     count: usize,
+    /// Time since which it was given what it has.
+    from: u64,
+}
+
+impl Said {
+    /// Nothing that counts, as some of what was given is missing.
+    pub const DOUBTED: Self = Self {
+        program: u64::MAX,
+        count: 0,
+        from: 0,
+    };
+
+    /// Notes that a mapping which was given at a time has not arrived.
+    pub fn misses_one(&mut self, at: u64) {
+        if at >= self.from {
+            *self = Self::DOUBTED;
+        }
+    }
+}
+
+/// Reports that are later than the last watermark.
+#[derive(Debug, Default)]
+pub struct WaitingReports(VecDeque<(u64, u64, MappingReport)>);
+
+impl WaitingReports {
+    /// Adds reports, each with its time.
+    pub fn add(&mut self, reports: Vec<(u64, MappingReport)>) {
+        // A loss counts from when something may be missing, and not from when it is found.
+        self.0.extend(reports.into_iter().map(|(time, report)| {
+            let from = match report {
+                MappingReport::Lost(since) => since.min(time),
+                _ => time,
+            };
+            (from, time, report)
+        }));
+        self.0.make_contiguous().sort_by_key(|(from, ..)| *from);
+    }
+
+    /// Takes the next report that counts up to a time, with its own.
+    pub fn next(&mut self, until: u64) -> Option<(u64, MappingReport)> {
+        let next = self.0.pop_front_if(|(from, ..)| *from <= until);
+        next.map(|(_, time, report)| (time, report))
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 impl MappedCode {
     /// Keeps what a process maps from this time on, at which it comes to be traced.
     pub fn watch(&mut self, pid: i32, time: u64) {
         self.forget(pid);
-        self.insert(pid, time, Vec::new());
+        self.insert(pid, time, false, Vec::new());
     }
 
     /// Takes a report.
@@ -73,8 +125,9 @@ impl MappedCode {
                 if let Some(parent) = self.processes.get(&parent)
                     && self.count + parent.mappings.len() <= MOST
                 {
-                    let (since, mappings) = (parent.since, parent.mappings.clone());
-                    self.insert(child, since, mappings);
+                    let (since, begins_anew) = (parent.since, parent.begins_anew);
+                    let mappings = parent.mappings.clone();
+                    self.insert(child, since, begins_anew, mappings);
                 }
             }
             MappingReport::Moves(pid, _, of, step) => {
@@ -102,7 +155,8 @@ impl MappedCode {
     /// Forgets what a process had mapped before this time, at which it begins an exec.
     pub fn begin(&mut self, pid: i32, time: u64) {
         if self.processes.contains_key(&pid) {
-            self.watch(pid, time);
+            self.forget(pid);
+            self.insert(pid, time, true, Vec::new());
         }
     }
 
@@ -111,7 +165,7 @@ impl MappedCode {
     pub fn begin_all(&mut self, time: u64) {
         let pids: Vec<i32> = self.processes.keys().copied().collect();
         for pid in pids {
-            self.watch(pid, time);
+            self.begin(pid, time);
         }
     }
 
@@ -130,19 +184,24 @@ impl MappedCode {
     }
 
     /// Returns the mappings of a process until a time that were not `said` yet, and notes them.
-    /// Where what was said before is not there any more, that comes first.
+    /// Where what was said before is not there any more, or something may be missing, that comes
+    /// first.
     pub fn unsaid(&self, pid: i32, until: u64, said: &mut Said) -> Vec<Mapping> {
-        let Some(mapped) = self.processes.get(&pid) else {
-            return Vec::new();
+        let known = self.processes.get(&pid);
+        let Some(mapped) = known.filter(|mapped| until >= mapped.since) else {
+            // Whatever it maps by then may not be known here.
+            *said = Said::DOUBTED;
+            return vec![Mapping::nothing()];
         };
         let mut new = Vec::new();
         if said.program != mapped.program {
-            if said.program != 0 {
+            if said.program != 0 || mapped.begins_anew {
                 new.push(Mapping::nothing());
             }
             *said = Said {
                 program: mapped.program,
                 count: 0,
+                from: until,
             };
         }
         let unsaid = mapped.mappings.get(said.count..).unwrap_or_default();
@@ -187,6 +246,7 @@ impl MappedCode {
         mapped.mappings = now.collect();
         if mapped.mappings.len() > MOST_OF_PROCESS / 2 {
             mapped.mappings.clear();
+            mapped.begins_anew = true;
         }
         mapped.mappings.sort_by_key(|(time, _)| *time);
         self.programs += 1;
@@ -194,7 +254,7 @@ impl MappedCode {
         self.count = (self.count + mapped.mappings.len()).saturating_sub(before);
     }
 
-    fn insert(&mut self, pid: i32, since: u64, mappings: Vec<(u64, Mapping)>) {
+    fn insert(&mut self, pid: i32, since: u64, begins_anew: bool, mappings: Vec<(u64, Mapping)>) {
         if self.processes.len() >= MOST_PROCESSES {
             return;
         }
@@ -203,6 +263,7 @@ impl MappedCode {
         let mapped = Mapped {
             program: self.programs,
             since,
+            begins_anew,
             mappings,
         };
         self.processes.insert(pid, mapped);
@@ -236,6 +297,11 @@ mod tests {
         new.map(|mapping| mapping.start).collect()
     }
 
+    fn starts_at(code: &MappedCode, until: u64, said: &mut Said) -> Vec<u64> {
+        let new = code.unsaid(7, until, said).into_iter();
+        new.map(|mapping| mapping.start).collect()
+    }
+
     #[test]
     fn each_mapping_is_said_once_and_none_of_the_program_before() {
         let mut code = MappedCode::default();
@@ -247,11 +313,12 @@ mod tests {
         take(&mut code, 1, MappingReport::Mapped(9, mapping(0x1000)));
         let (mut one, mut other) = (Said::default(), Said::default());
         assert_eq!(starts(&code, 7, &mut one), [0x1000]);
-        assert!(starts(&code, 7, &mut one).is_empty() && starts(&code, 9, &mut one).is_empty());
+        assert!(starts(&code, 7, &mut one).is_empty());
         take(&mut code, 2, MappingReport::Mapped(7, mapping(0x3000)));
         take(&mut code, 3, MappingReport::Forked(8, 7));
-        // Not before it was made.
+        // Not before it was made, and of others nothing.
         assert!(code.unsaid(7, 1, &mut one).is_empty());
+        assert_eq!(starts(&code, 9, &mut Said::default()), [0]);
         assert_eq!(starts(&code, 7, &mut one), [0x3000]);
         assert_eq!(starts(&code, 7, &mut other), [0x1000, 0x3000]);
         // A program that may not be looked into, then one that may be.
@@ -268,15 +335,67 @@ mod tests {
         code.tidy(30 + KEPT_FOR_NS);
         assert_eq!(starts(&code, 8, &mut Said::default()).len(), 2);
         code.tidy(31 + KEPT_FOR_NS);
-        assert!(starts(&code, 8, &mut Said::default()).is_empty());
+        assert_eq!(starts(&code, 8, &mut Said::default()), [0]);
         assert_eq!(code.count, 1);
+    }
+
+    #[test]
+    fn a_loss_counts_from_when_something_may_be_missing() {
+        let mut code = MappedCode::default();
+        code.watch(7, 1);
+        let mapped = |start| MappingReport::Mapped(7, mapping(start));
+        let mut waiting = WaitingReports::default();
+        let learn = |code: &mut MappedCode, waiting: &mut WaitingReports, until| {
+            while let Some((time, report)) = waiting.next(until) {
+                code.take(time, report);
+            }
+        };
+        let mut said = Said::default();
+        let mut at = |code: &MappedCode, until| starts_at(code, until, &mut said);
+        waiting.add(vec![(10, mapped(0x1000)), (20, mapped(0x2000))]);
+        waiting.add(vec![
+            (30, MappingReport::Lost(15)),
+            (35, mapped(0x3000)),
+            (36, MappingReport::Forked(8, 7)),
+        ]);
+        learn(&mut code, &mut waiting, 14);
+        assert_eq!(at(&code, 14), [0x1000]);
+        // From 15 to 30 nothing is known, nor may a look before that count.
+        learn(&mut code, &mut waiting, 17);
+        assert_eq!(at(&code, 17), [0]);
+        learn(&mut code, &mut waiting, 25);
+        assert_eq!(at(&code, 25), [0]);
+        learn(&mut code, &mut waiting, 40);
+        assert_eq!(at(&code, 40), [0, 0x3000]);
+        assert!(at(&code, 41).is_empty());
+        // Of the child, others know what they knew of the parent.
+        assert_eq!(starts(&code, 8, &mut Said::default()), [0, 0x3000]);
+    }
+
+    #[test]
+    fn what_has_not_arrived_is_said_again_once() {
+        let mut code = MappedCode::default();
+        code.watch(7, 1);
+        for (time, start) in [(10, 0x1000), (20, 0x2000)] {
+            code.take(time, MappingReport::Mapped(7, mapping(start)));
+        }
+        let mut said = Said::default();
+        assert_eq!(code.unsaid(7, 15, &mut said).len(), 1);
+        assert_eq!(code.unsaid(7, 25, &mut said).len(), 1);
+        said.misses_one(15);
+        assert_eq!(starts_at(&code, 30, &mut said), [0, 0x1000, 0x2000]);
+        // Of what was said before that, too.
+        said.misses_one(25);
+        assert!(starts_at(&code, 31, &mut said).is_empty());
+        said.misses_one(30);
+        assert_eq!(starts_at(&code, 32, &mut said), [0, 0x1000, 0x2000]);
     }
 
     #[test]
     fn no_process_has_more_than_so_many() {
         let mut code = MappedCode::default();
         code.watch(7, 1);
-        let count = |code: &MappedCode| starts(code, 7, &mut Said::default()).len();
+        let count = |code: &MappedCode| code.processes[&7].mappings.len();
         for start in 0..2 * MOST as u64 {
             code.take(1, MappingReport::Mapped(7, mapping(0x1000 * start)));
             assert!(count(&code) <= MOST_OF_PROCESS);

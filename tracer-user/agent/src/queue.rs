@@ -1,7 +1,9 @@
 //! Events that wait for one controller: bounded, and every loss counted.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+use tracer_binary::stacks::{Mapping, push_mapping};
+use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 use tracer_engine::sizes;
 use tracer_engine::source::{Loss, LossCause};
@@ -9,6 +11,9 @@ use tracer_posix::agent::protocol::{Answer, MOST_REPLY_BYTES, sent_cause};
 use tracer_posix::wire::SentEvent;
 
 use super::share::PoolPart;
+
+/// Processes whose code is said to be in doubt in one answer.
+const MOST_DOUBTS: usize = 4096;
 
 type Waiting = (EventHeader, Box<[u8]>);
 
@@ -25,6 +30,11 @@ pub struct Queue {
     used: u64,
     /// Losses, one for each cause.
     lost: Vec<Loss>,
+    /// The last mapping of each process that has given way. What is known of the process's code is
+    /// in doubt from its time on.
+    code_gone: BTreeMap<i32, EventHeader>,
+    /// Those that its user does not know of yet.
+    new_gone: Vec<(i32, MonotonicNs)>,
 }
 
 impl Queue {
@@ -37,25 +47,34 @@ impl Queue {
             events: VecDeque::new(),
             used: 0,
             lost: Vec::new(),
+            code_gone: BTreeMap::new(),
+            new_gone: Vec::new(),
         }
     }
 
     /// Adds an event, for which older ones may have to go: where the queue has no more space, or
-    /// the user no more memory.
-    pub fn push(&mut self, header: &EventHeader, data: &[u8]) {
+    /// the user no more memory. Returns whether it was added.
+    pub fn push(&mut self, header: &EventHeader, data: &[u8]) -> bool {
         let size = size_of_event(data);
         while self.used + size > self.capacity || !self.memory.grow(bytes_held(data)) {
             let since = match self.oldest_to_give_way() {
                 Some(oldest) => oldest.time,
                 None => {
                     self.lose_one(header.time);
-                    return;
+                    return false;
                 }
             };
             self.lose_one(since);
         }
         self.used += size;
         self.events.push_back((*header, data.into()));
+        true
+    }
+
+    /// Takes the processes, each with a time, of which mappings of that time have given way since
+    /// the last call.
+    pub fn take_code_gone(&mut self) -> Vec<(i32, MonotonicNs)> {
+        std::mem::take(&mut self.new_gone)
     }
 
     fn oldest_to_give_way(&mut self) -> Option<EventHeader> {
@@ -64,6 +83,10 @@ impl Queue {
         }
         let (header, data) = self.pop()?;
         self.memory.shrink(bytes_held(&data));
+        if header.event_type == EventTypeId::MAPPING {
+            self.code_gone.insert(header.pid, header);
+            self.new_gone.push((header.pid, header.time));
+        }
         Some(header)
     }
 
@@ -104,8 +127,9 @@ impl Queue {
     /// Returns the events that wait, or the first part of them, and the memory that they take.
     pub fn collect(&mut self, watermark: MonotonicNs) -> (Answer, PoolPart) {
         let (mut bytes, mut memory) = (0, 0);
-        let mut events = Vec::new();
-        while bytes < MOST_REPLY_BYTES
+        let mut events = self.take_doubts();
+        while self.code_gone.is_empty()
+            && bytes < MOST_REPLY_BYTES
             && let Some((header, data)) = self.pop()
         {
             memory += bytes_held(&data);
@@ -124,9 +148,25 @@ impl Queue {
             events,
             lost: lost.collect(),
             watermark: watermark.0,
-            has_more: !self.events.is_empty(),
+            has_more: !self.events.is_empty() || !self.code_gone.is_empty(),
         };
         (answer, self.memory.split_off(memory))
+    }
+
+    /// Returns events that say of which processes nothing is known of what they have mapped, as
+    /// some of that has given way. They are older than those that wait.
+    fn take_doubts(&mut self) -> Vec<SentEvent> {
+        let mut data = Vec::new();
+        push_mapping(&mut data, &Mapping::nothing());
+        let gone = std::iter::from_fn(|| self.code_gone.pop_first());
+        let doubts = gone.take(MOST_DOUBTS);
+        let doubts = doubts.map(|(_, header)| {
+            SentEvent::new(&Event {
+                header,
+                data: &data,
+            })
+        });
+        doubts.collect()
     }
 }
 
@@ -144,12 +184,97 @@ pub fn bytes_held(data: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use tracer_common::event_type::EventTypeId;
     use tracer_engine::event::Truncation;
     use tracer_posix::wire::framed;
 
     use super::*;
     use crate::share::{Most, Pool};
+
+    fn header(event_type: EventTypeId, pid: i32, time: u64) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(time),
+            event_type,
+            pid,
+            tid: pid,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        }
+    }
+
+    /// Collects what waits, each with its process, its time, and whether it says that nothing is
+    /// known; and whether there is more.
+    fn collect(queue: &mut Queue) -> (Vec<(i32, u64, bool)>, bool) {
+        let (answer, _memory) = queue.collect(MonotonicNs(1000));
+        let Answer::Events {
+            events, has_more, ..
+        } = answer
+        else {
+            panic!("no events");
+        };
+        let nothing = |data: &[u8]| Mapping::parse(data) == Some(Mapping::nothing());
+        let events = events.iter().map(|sent| {
+            let header = sent.header();
+            (header.pid, header.time.0, nothing(&sent.data))
+        });
+        (events.collect(), has_more)
+    }
+
+    #[test]
+    fn where_a_mapping_has_given_way_nothing_is_known_of_its_process() {
+        let pool = Pool::new(Most {
+            a_user: 1 << 30,
+            all_but_root: 1 << 30,
+            all: 1 << 30,
+        });
+        let queue_of = |bytes, keeps_oldest| Queue::new(pool.part_of(1), bytes, keeps_oldest);
+        let data = [1; 100];
+        let size = size_of_event(&data);
+        let push = |queue: &mut Queue, event_type, pid, time| {
+            queue.push(&header(event_type, pid, time), &data)
+        };
+        let mut queue = queue_of(3 * size, false);
+        for (event_type, pid, time) in [
+            (EventTypeId::MAPPING, 7, 10),
+            (EventTypeId::STACK, 7, 10),
+            (EventTypeId::MAPPING, 8, 11),
+        ] {
+            assert!(push(&mut queue, event_type, pid, time));
+        }
+        assert!(queue.take_code_gone().is_empty());
+        assert!(push(&mut queue, EventTypeId::STACK, 7, 12));
+        assert_eq!(queue.take_code_gone(), [(7, MonotonicNs(10))]);
+        assert!(queue.take_code_gone().is_empty());
+        let doubted = (
+            vec![
+                (7, 10, true),
+                (7, 10, false),
+                (8, 11, false),
+                (7, 12, false),
+            ],
+            false,
+        );
+        assert_eq!(collect(&mut queue), doubted);
+        assert!(collect(&mut queue).0.is_empty());
+
+        // One for which there is no space is not there, and nothing gives way for it.
+        let mut queue = queue_of(size, true);
+        let mut push_at = |time| push(&mut queue, EventTypeId::MAPPING, 7, time);
+        assert_eq!([push_at(1), push_at(2)], [true, false]);
+        assert!(queue.take_code_gone().is_empty());
+
+        // Each answer has so many doubts and no more, before all events.
+        let mut queue = queue_of(5 * size, false);
+        for pid in 1..=i32::try_from(MOST_DOUBTS).unwrap() + 10 {
+            push(&mut queue, EventTypeId::MAPPING, pid, 1);
+        }
+        let (first, has_more) = collect(&mut queue);
+        assert_eq!((first.len(), has_more), (MOST_DOUBTS, true));
+        let (rest, has_more) = collect(&mut queue);
+        assert_eq!((rest.len(), has_more), (10, false));
+        assert_eq!(rest.iter().filter(|(.., is_doubt)| *is_doubt).count(), 5);
+    }
 
     #[test]
     fn what_an_answer_takes_is_its_users_until_it_is_sent() {
@@ -159,19 +284,10 @@ mod tests {
             all_but_root: MOST,
             all: MOST,
         });
-        let header = EventHeader {
-            time: MonotonicNs(1),
-            event_type: EventTypeId::SIGNAL_GENERATE,
-            pid: 7,
-            tid: 7,
-            cpu: None,
-            thread_id: 0,
-            program_address: 0,
-            truncation: Truncation::None,
-        };
+        let header = header(EventTypeId::SIGNAL_GENERATE, 7, 1);
         let mut queue = Queue::new(pool.part_of(1), u64::MAX, false);
         let fill = |queue: &mut Queue| {
-            (0..100_000).for_each(|_| queue.push(&header, &[0; 100]));
+            (0..100_000).for_each(|_| _ = queue.push(&header, &[0; 100]));
             queue.events.len() as u64
         };
         let all = fill(&mut queue);

@@ -40,6 +40,9 @@ impl GivenStacks {
     /// Pushes an event from the service. A mapping waits: it is pushed right before the next stack
     /// of its process that has functions of the program.
     pub fn push(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
+        if header.pid > 0 {
+            self.code.meet(header.pid);
+        }
         match header.event_type {
             EventTypeId::MAPPING => {
                 // For a child, the service repeats the mappings that the child has inherited: those

@@ -125,10 +125,13 @@ impl KnownCode {
     /// Learns from a report.
     pub fn report(&mut self, time: u64, report: MappingReport) {
         match report {
-            MappingReport::Mapped(pid, mapping) => self.process(pid).map(time, mapping),
+            MappingReport::Mapped(pid, mapping) => self.process(pid).learn(time, mapping),
             MappingReport::Forked(child, parent) if child != parent => {
-                let inherited = match self.processes.get(&parent) {
-                    Some(parent) => parent.inherited(time),
+                let inherited = match self.processes.get_mut(&parent) {
+                    Some(parent) => {
+                        parent.fill_found(time);
+                        parent.inherited(time)
+                    }
                     None => Process::default().inherited(time),
                 };
                 self.ended.retain(|(_, pid)| *pid != child);
@@ -197,11 +200,24 @@ impl KnownCode {
         self.movers.insert(pid, time);
     }
 
+    /// Looks up what a process has mapped of which nothing is known yet, before its first stack.
+    pub fn meet(&mut self, pid: i32) {
+        if !self.processes.contains_key(&pid) {
+            let at = monotonic_now().0;
+            self.look(ProcessTime { pid, at });
+        }
+    }
+
     /// Looks up what a process has mapped, for a stack of this time, unless it was looked at just
-    /// now. Returns whether it was.
+    /// now. Returns whether more is known of that time. Where a service gives the reports, those of
+    /// what was mapped by now come later: what is found does not count for stacks before that.
     fn look(&mut self, ProcessTime { pid, at }: ProcessTime) -> bool {
         let is_reported = !matches!(self.reports, Reports::None);
-        let looked = self.process(pid).looked;
+        let process = self.process(pid);
+        let looked = process.looked;
+        if process.has_found() {
+            return false;
+        }
         let is_recent = looked.is_some_and(|looked| {
             let least = if is_reported {
                 LOOK_AGAIN
@@ -232,25 +248,24 @@ impl KnownCode {
             took: begin.elapsed(),
             faults,
         };
-        let is_kernels = matches!(self.reports, Reports::Kernel(_));
+        let is_reported_later = matches!(self.reports, Reports::Service);
         let process = self.process(pid);
         process.leave_out_touched(began, &mut there);
         if is_reported && process.since > began {
             // It runs another program, or reports were lost, since it was looked at.
             there.clear();
         }
-        if !is_reported {
-            process.look_again(pid, &look, &there);
-        } else {
-            // The service gives what was mapped since the trace began with the stacks.
-            let since = if is_kernels || process.looked.is_none() {
-                process.since
-            } else {
-                look.ended
-            };
+        if is_reported_later {
+            process.find_later(look, there);
+            return false;
+        }
+        if is_reported {
+            let since = process.since;
             there
                 .iter()
                 .for_each(|mapping| process.fill(since, mapping));
+        } else {
+            process.look_again(pid, &look, &there);
         }
         process.looked = Some(look);
         true
@@ -265,7 +280,9 @@ impl KnownCode {
         (unwinder, most_frames): (&mut Unwinder, usize),
     ) -> UnwoundStack {
         self.look_first(of);
-        let space = &mut self.process(of.pid).space;
+        let process = self.process(of.pid);
+        process.fill_found(of.at);
+        let space = &mut process.space;
         let found = unwinder.find(of, space, copied, most_frames);
         if found.is_unmapped && self.look(of) {
             let space = &mut self.process(of.pid).space;
@@ -300,7 +317,9 @@ impl KnownCode {
             return Vec::new();
         }
         self.look_first(of);
-        let space = &self.process(of.pid).space;
+        let process = self.process(of.pid);
+        process.fill_found(of.at);
+        let space = &process.space;
         let is_known = |address| space.find(address, of.at).is_some();
         if !taken.in_code().all(is_known) {
             self.look(of);

@@ -30,6 +30,8 @@ pub(super) struct Process {
     /// Time since which all that it maps is reported.
     pub(super) since: u64,
     pub(super) looked: Option<Look>,
+    /// Mappings that the last look has found, where what was reported by then is not known yet.
+    found: Option<Vec<Mapping>>,
     /// Code that threads are moving: what was there as each began.
     moving: HashMap<i32, Vec<Mapping>>,
     /// Addresses that something was moved from or to, and when last; [`u64::MAX`] while a call
@@ -56,6 +58,39 @@ impl Process {
         Self {
             since,
             ..Self::default()
+        }
+    }
+
+    /// Notes a report of a mapping.
+    pub(super) fn learn(&mut self, time: u64, mapping: Mapping) {
+        self.fill_found(time);
+        if mapping == Mapping::nothing() {
+            // What was mapped before may not have been reported: not even since a look.
+            let is_later = self.looked.is_some_and(|looked| looked.began > time);
+            self.found = self.found.take().filter(|_| is_later);
+            self.since = self.since.max(time);
+        }
+        self.map(time, mapping);
+    }
+
+    /// Notes what a look has found before what was mapped by then is reported: with a later report
+    /// or stack, all of that is.
+    pub(super) fn find_later(&mut self, look: Look, there: Vec<Mapping>) {
+        self.looked = Some(look);
+        self.found = Some(there);
+    }
+
+    /// Tells whether a look has found mappings that do not count yet.
+    pub(super) fn has_found(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// Notes what the last look has found, where all is reported up to a later time than that: what
+    /// was mapped after the look covers it then.
+    pub(super) fn fill_found(&mut self, at: u64) {
+        let ended = self.looked.map_or(0, |looked| looked.ended);
+        for mapping in self.found.take_if(|_| ended <= at).into_iter().flatten() {
+            self.fill(ended, &mapping);
         }
     }
 
@@ -251,6 +286,56 @@ fn never_goes(mapping: &Mapping, program: Option<&Path>) -> bool {
 pub(super) mod tests {
     use super::*;
 
+    fn name(process: &Process, address: u64, at: u64) -> Option<String> {
+        let found = process.space.find(address, at)?;
+        Some(String::from_utf8_lossy(&found.mapping.path).into_owned())
+    }
+
+    fn look(began: u64, ended: u64) -> Look {
+        Look {
+            at: Instant::now(),
+            began,
+            ended,
+            took: Duration::ZERO,
+            faults: [None; 2],
+        }
+    }
+
+    #[test]
+    fn what_a_late_look_finds_is_there_once_all_up_to_it_is_reported() {
+        let mut process = Process::new(1);
+        let there = [
+            mapping(0x1000, "/b"),
+            mapping(0x5000, "/x"),
+            mapping(0x7000, "/y"),
+        ];
+        process.find_later(look(20, 21), there.to_vec());
+        // A stack that was taken before, where `/a` was then.
+        process.fill_found(10);
+        assert_eq!(name(&process, 0x1000, 10), None);
+        // With the next stack of that time comes what was mapped until then, and more is reported
+        // with the first one after the look: `/c` is mapped, and then something is moved away.
+        process.learn(19, mapping(0x1000, "/b"));
+        process.fill_found(19);
+        assert_eq!(name(&process, 0x5000, 19), None);
+        process.learn(30, mapping(0x5000, "/c"));
+        process.learn(30, Mapping::nothing_at(0x7000, 0x8000));
+        process.fill_found(30);
+        let names = [0x1000, 0x5000, 0x7000].map(|address| name(&process, address, 30));
+        assert_eq!(names, [Some("/b".to_owned()), Some("/c".to_owned()), None]);
+        assert!(process.unsaid.iter().all(|(time, _)| *time >= 19));
+
+        // Reports may be missing since the look.
+        process.find_later(look(40, 41), there.to_vec());
+        process.learn(50, Mapping::nothing());
+        process.fill_found(60);
+        assert_eq!(name(&process, 0x7000, 60), None);
+        process.find_later(look(60, 61), there.to_vec());
+        process.learn(55, Mapping::nothing());
+        process.fill_found(70);
+        assert_eq!(name(&process, 0x7000, 70).as_deref(), Some("/y"));
+    }
+
     pub fn mapping(start: u64, path: &str) -> Mapping {
         Mapping {
             start,
@@ -264,11 +349,8 @@ pub(super) mod tests {
     fn where_nothing_is_reported_code_is_known_between_quiet_looks_alone() {
         let mut process = Process::new(1);
         let look = |time, faults| Look {
-            at: Instant::now(),
-            began: time,
-            ended: time,
-            took: Duration::ZERO,
             faults: [Some(faults); 2],
+            ..look(time, time)
         };
         let mut again = |time, faults, there: &[Mapping]| {
             let look = look(time, faults);

@@ -242,7 +242,7 @@ impl Hub {
     /// Takes reports of what processes have mapped, in order of time, before the events of the same
     /// time.
     pub fn take_mappings(&self, reports: Vec<(u64, MappingReport)>) {
-        self.lock().reports.extend(reports);
+        self.lock().reports.add(reports);
     }
 
     /// Takes the steps of guarded processes that no event says, before the events of the same time.

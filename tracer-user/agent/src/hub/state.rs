@@ -1,6 +1,6 @@
 //! State of a hub: the traced processes, the subscriptions, and the steps that events go through.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
@@ -9,10 +9,10 @@ use tracer_engine::source::{Loss, LossCause};
 
 use super::subscription::{Common, Subscription};
 use super::{Limits, SubscriptionId};
-use crate::code::MappedCode;
+use crate::code::{MappedCode, WaitingReports};
 use crate::concerned::Concerned;
 use crate::watched::Held;
-use tracer_kernel::{ExecSign, ExecStep, MappingReport, NO_CONTEXT, UnseenStep, WantedMaps};
+use tracer_kernel::{ExecSign, ExecStep, NO_CONTEXT, UnseenStep, WantedMaps};
 
 /// The state.
 pub struct HubState {
@@ -36,7 +36,7 @@ pub struct HubState {
     /// Code that the processes have mapped, where stacks are recorded.
     pub code: MappedCode,
     /// Reports of that which are later than the last watermark.
-    pub reports: VecDeque<(u64, MappingReport)>,
+    pub reports: WaitingReports,
     /// Steps of guarded processes that no event says, later than the last watermark.
     pub unseen: Vec<UnseenStep>,
     /// Events that were withheld, by process, of which it is not known yet who may hear of them.
@@ -67,7 +67,7 @@ impl HubState {
             kernel: Vec::new(),
             by_choice,
             code: MappedCode::default(),
-            reports: VecDeque::new(),
+            reports: WaitingReports::default(),
             unseen: Vec::new(),
             withheld: HashMap::new(),
             running: None,
@@ -157,7 +157,7 @@ impl HubState {
 
     /// Takes the reports of what was mapped up to a time.
     pub fn take_reports(&mut self, until: MonotonicNs) {
-        while let Some((time, report)) = self.reports.pop_front_if(|(time, _)| *time <= until.0) {
+        while let Some((time, report)) = self.reports.next(until.0) {
             self.code.take(time, report);
         }
     }

@@ -307,11 +307,14 @@ impl Subscription {
     /// Keeps an event for the controller, without what it says of processes that this does not see;
     /// before a stack, what its process has mapped.
     fn keep(&mut self, header: &EventHeader, data: &[u8], common: &Common<'_>) {
-        if header.event_type == EventTypeId::STACK {
-            self.keep_code(header, common);
+        let is_stack = header.event_type == EventTypeId::STACK;
+        if is_stack && !self.keep_code(header, common) {
+            // Its addresses would have the names of what was there before.
+            self.queue.lose_one(header.time);
+            return;
         }
         if self.wish.viewer.is_unmasked() {
-            self.queue.push(header, data);
+            self.push(header, data);
             return;
         }
         let is_seen = |pid: i32| match self.processes.get(&pid) {
@@ -319,10 +322,23 @@ impl Subscription {
             None => self.leaving.had(pid, header.time),
         };
         let masked = masked(header, data, is_seen);
-        self.queue.push(header, &masked);
+        self.push(header, &masked);
     }
 
-    fn keep_code(&mut self, header: &EventHeader, common: &Common<'_>) {
+    /// Has an event wait, for which older ones may go. Returns whether it does.
+    fn push(&mut self, header: &EventHeader, data: &[u8]) -> bool {
+        let waits = self.queue.push(header, data);
+        for (pid, at) in self.queue.take_code_gone() {
+            if let Some(said) = self.said.get_mut(&pid) {
+                said.misses_one(at.0);
+            }
+        }
+        waits
+    }
+
+    /// Keeps what a process has mapped before a stack of it, as far as it is not known. Returns
+    /// whether all of that waits for the controller.
+    fn keep_code(&mut self, header: &EventHeader, common: &Common<'_>) -> bool {
         let said = self.said.entry(header.pid).or_default();
         for mapping in common.code.unsaid(header.pid, header.time.0, said) {
             let mut data = Vec::new();
@@ -331,8 +347,12 @@ impl Subscription {
                 event_type: EventTypeId::MAPPING,
                 ..*header
             };
-            self.queue.push(&header, &data);
+            if !self.push(&header, &data) {
+                self.said.insert(header.pid, Said::DOUBTED);
+                return false;
+            }
         }
+        true
     }
 
     /// Asks anew which processes it may see, after a loss for this cause.
