@@ -21,6 +21,7 @@
 
 mod filtered_walk;
 mod gaps;
+mod held_names;
 mod inventory;
 mod inventory_json;
 mod inventory_text;

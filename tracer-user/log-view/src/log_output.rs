@@ -16,6 +16,7 @@ use tracer_engine::{
 };
 use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, clocks_now};
 
+use super::held_names::HeldNames;
 use super::snapshots;
 use tracer_binary::stacks::{AddressName, push_symbol};
 use tracer_event::summary::WriteLosses;
@@ -75,6 +76,8 @@ pub struct LogOutput {
     is_over: bool,
     /// Events that wait for a flush; `None` where they go to the log at once.
     stream: Option<StreamCore>,
+    /// Events that name functions, and for which the stream has no space.
+    held: HeldNames,
     record: Vec<u8>,
     last_write: Instant,
     has_failed: bool,
@@ -134,6 +137,7 @@ impl LogOutput {
             lost_before: 0,
             is_over: false,
             stream,
+            held: HeldNames::default(),
             record: Vec::new(),
             last_write: Instant::now(),
             has_failed: false,
@@ -166,8 +170,10 @@ impl LogOutput {
             self.record.extend(comm.iter().take(COMM_BYTES));
             self.record.resize(COMM_BYTES, 0);
         }
+        let comm_bytes = self.record.len();
         self.record.extend_from_slice(event.data);
-        stream.feed(event.header, &self.record);
+        let record = (&*self.record, comm_bytes);
+        self.held.feed(stream, &event.header, record);
     }
 
     /// Adds names of addresses. They are written once everything else has been.
@@ -334,13 +340,24 @@ impl LogOutput {
             return;
         };
         let mut record = std::mem::take(&mut self.record);
-        while let Some(header) = stream.next(&mut record, monotonic_now) {
-            let (comm, data) = parts(&header, &record);
-            let result = self.writer.append(&header, data, comm, types);
-            self.note(result);
+        loop {
+            let next = stream.next(&mut record, monotonic_now);
+            let held: Vec<_> = self.held.take_before(next.as_ref()).collect();
+            for (header, record) in held {
+                self.append(&header, &record, types);
+            }
+            let Some(header) = next else { break };
+            self.append(&header, &record, types);
         }
         self.record = record;
         self.stream = Some(stream);
+    }
+
+    /// Writes an event that waited, with its record.
+    fn append(&mut self, header: &EventHeader, record: &[u8], types: &EventTypes) {
+        let (comm, data) = parts(header, record);
+        let result = self.writer.append(header, data, comm, types);
+        self.note(result);
     }
 
     /// Reports the first failure at once; what it cost is reported at the end.
