@@ -14,7 +14,7 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 use super::known_code::KnownCode;
 use super::mapped::MappingReport;
 use super::stacks::moment;
-use tracer_binary::stacks::{Mapping, RecordedStack, StackOptions, push_mapping};
+use tracer_binary::stacks::{Mapping, RecordedStack, StackOptions, push_mapping_since};
 use tracer_binary::unwind::{Copied, ProcessTime, Unwinder, UnwoundStack};
 
 /// Knowledge of the processes whose stacks a service gives.
@@ -76,21 +76,22 @@ impl GivenStacks {
             return;
         };
         let found = (taken.head.ends == stack_ends::COPIED)
-            .then(|| self.unwound(moment(header), &taken, untrusted));
+            .then(|| self.unwound(taken_at(header, &taken), &taken, untrusted));
         let data = found.as_deref().unwrap_or(untrusted);
         let Some(taken) = RecordedStack::parse(data) else {
             return;
         };
         for (time, mapping) in self.code.take_unsaid(moment(header), &taken) {
+            let times = (time, time.max(header.time.0));
             let header = EventHeader {
-                time: MonotonicNs(time.max(header.time.0)),
+                time: MonotonicNs(times.1),
                 event_type: EventTypeId::MAPPING,
                 thread_id: 0,
                 program_address: 0,
                 truncation: Truncation::None,
                 ..*header
             };
-            batch.push_with(header, |out| push_mapping(out, &mapping));
+            batch.push_with(header, |out| push_mapping_since(out, &mapping, times));
         }
         batch.push(*header, data);
     }
@@ -122,5 +123,14 @@ impl GivenStacks {
             found.addresses.as_bytes(),
         ]
         .concat()
+    }
+}
+
+/// Returns the process of a stack, at the time at which it was taken.
+fn taken_at(header: &EventHeader, taken: &RecordedStack<'_>) -> ProcessTime {
+    let (_, at) = taken.taken_between(header.time.0);
+    ProcessTime {
+        at,
+        ..moment(header)
     }
 }

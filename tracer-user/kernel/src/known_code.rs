@@ -320,7 +320,8 @@ impl KnownCode {
         let process = self.process(of.pid);
         process.fill_found(of.at);
         let space = &process.space;
-        let is_known = |address| space.find(address, of.at).is_some();
+        let (_, at) = taken.taken_between(of.at);
+        let is_known = |address| space.find(address, at).is_some();
         if !taken.in_code().all(is_known) {
             self.look(of);
         }

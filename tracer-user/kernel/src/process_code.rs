@@ -105,7 +105,7 @@ impl Process {
     /// something was moved there.
     pub(super) fn fill(&mut self, since: u64, mapping: &Mapping) {
         let since = since.max(self.touched_at(mapping));
-        for hole in self.space.fill(since, mapping) {
+        for (since, hole) in self.space.fill(since, mapping) {
             self.say(since, hole);
         }
     }

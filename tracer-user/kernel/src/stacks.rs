@@ -18,7 +18,7 @@ use super::mapped::MappingReport;
 use super::moves::MoveHooks;
 use super::python::PythonStacks;
 use tracer_binary::stacks::{
-    AddressName, NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping, push_symbol,
+    AddressName, NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping_since, push_symbol,
 };
 use tracer_binary::unwind::{Copied, ProcessTime, REGISTERS_BYTES, Unwinder, UnwoundStack};
 
@@ -215,12 +215,12 @@ impl WaitingStacks {
         if let Some(taken) = RecordedStack::parse(&data).filter(|_| !self.are_for_others) {
             // Mappings that are later than the stack are in the stream behind it.
             for (time, mapping) in self.code.take_unsaid(moment(&header), &taken) {
-                let time = time.max(self.since.0.min(header.time.0));
+                let times = (time, time.max(self.since.0.min(header.time.0)));
                 let header = EventHeader {
-                    time: MonotonicNs(time),
+                    time: MonotonicNs(times.1),
                     ..of_type(EventTypeId::MAPPING)
                 };
-                batch.push_with(header, |out| push_mapping(out, &mapping));
+                batch.push_with(header, |out| push_mapping_since(out, &mapping, times));
             }
         }
         if let (Some(python), Some(taken)) = (&mut self.python, RecordedStack::parse(&data)) {
@@ -253,7 +253,11 @@ impl WaitingStacks {
         let mut found = UnwoundStack::default();
         if let Some(copied) = &parts.copied {
             let unwinder = (&mut self.unwinder, self.most_frames);
-            found = self.code.unwind(moment(&header), copied, unwinder);
+            let of = ProcessTime {
+                at: header.time.0.saturating_sub(parts.off_cpu_ns),
+                ..moment(&header)
+            };
+            found = self.code.unwind(of, copied, unwinder);
         }
         let data = parts.data(found.addresses.as_bytes(), found.ends)?;
         Some((header, parts.event_type, data))

@@ -49,6 +49,20 @@ impl<'a> RecordedStack<'a> {
         index > 0 || calls.iter().any(|id| id.0 == self.head.event_type)
     }
 
+    /// Returns the earliest and the latest time at which it can have been taken, where its event is
+    /// of this time: that of a thread that was blocked is taken as it leaves its CPU.
+    #[must_use]
+    pub fn taken_between(&self, event: u64) -> (u64, u64) {
+        match self.head.off_cpu_ns {
+            0 => (event, event),
+            // It is known from two times, which are read one after the other.
+            blocked => {
+                let latest = event.saturating_sub(blocked);
+                (latest.saturating_sub(TAKEN_WITHIN_NS), latest)
+            }
+        }
+    }
+
     /// Its addresses in code of the program: for one behind a call, an address of that call, which
     /// may be the last one of its mapping.
     pub fn in_code(&self) -> impl Iterator<Item = u64> {
@@ -62,6 +76,10 @@ fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + use<'_> {
     let words = bytes.chunks_exact(size_of::<u64>());
     words.filter_map(|word| word.try_into().ok().map(u64::from_ne_bytes))
 }
+
+/// Time in nanoseconds before the one at which a blocked thread left its CPU, as its event says it,
+/// in which its stack may have been taken.
+const TAKEN_WITHIN_NS: u64 = 100_000;
 
 /// Path of a mapping that says that there is no code any more.
 const REMOVED: &[u8] = b"[unmapped]";
@@ -147,6 +165,15 @@ impl Mapping {
         }
     }
 
+    /// Returns the time since which the mapping in an event's data is there, where that is not the
+    /// time of the event.
+    #[must_use]
+    pub fn parse_since(untrusted: &[u8]) -> Option<u64> {
+        let path = untrusted.get(offset_of!(MappingData, path)..)?;
+        let since = path.get(text(path).len() + 1 + size_of::<u64>()..)?;
+        Some(u64::from_ne_bytes(*since.first_chunk()?))
+    }
+
     /// Returns the mapping in an event's data; `None` where that is not as its type says.
     #[must_use]
     pub fn parse(untrusted: &[u8]) -> Option<Self> {
@@ -194,6 +221,18 @@ pub fn push_mapping(out: &mut Vec<u8>, mapping: &Mapping) {
     push_text(out, &mapping.path, MAPPING_PATH_BYTES);
     if mapping.inode != 0 {
         out.extend_from_slice(mapping.inode.as_bytes());
+    }
+}
+
+/// Appends the data of the event of a mapping that is there since a time, which may be before that
+/// of its event.
+pub fn push_mapping_since(out: &mut Vec<u8>, mapping: &Mapping, (since, event): (u64, u64)) {
+    push_mapping(out, mapping);
+    if since < event {
+        if mapping.inode == 0 {
+            out.extend_from_slice(0_u64.as_bytes());
+        }
+        out.extend_from_slice(since.as_bytes());
     }
 }
 
@@ -308,6 +347,17 @@ mod tests {
         assert_eq!(shorter, data[..data.len() - 8]);
         assert_eq!(Mapping::parse(&shorter), Some(without));
         assert!(Mapping::nothing().is_nothing());
+        // With the time since which it is there.
+        for mapping in [Mapping::parse(&data).unwrap(), Mapping::nothing()] {
+            let mut since = Vec::new();
+            push_mapping_since(&mut since, &mapping, (5, 9));
+            assert_eq!(Mapping::parse(&since).as_ref(), Some(&mapping));
+            assert_eq!(Mapping::parse_since(&since), Some(5));
+            assert_eq!(Mapping::parse_since(&since[..since.len() - 1]), None);
+        }
+        let mut now = Vec::new();
+        push_mapping_since(&mut now, &Mapping::parse(&data).unwrap(), (9, 9));
+        assert_eq!((Mapping::parse_since(&now), &now), (None, &data));
         // Of any length, it is refused or read within it.
         for length in 0..data.len() {
             let _ = Mapping::parse(&data[..length]);

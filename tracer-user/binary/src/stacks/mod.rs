@@ -34,7 +34,9 @@ use std::time::Duration;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::stacks;
 
-pub use data::{AddressName, Mapping, RecordedStack, push_mapping, push_symbol};
+pub use data::{
+    AddressName, Mapping, RecordedStack, push_mapping, push_mapping_since, push_symbol,
+};
 pub use kernel_symbols::read_kernel_ahead;
 pub use modules::demangled;
 pub use names::{Frame, SymbolNames};

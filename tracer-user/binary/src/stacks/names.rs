@@ -124,7 +124,9 @@ impl SymbolNames {
         match event.header.event_type {
             EventTypeId::MAPPING => {
                 if let Some(mapping) = Mapping::parse(event.data) {
-                    inner.map(pid, event.header.time.0, &mapping);
+                    let time = event.header.time.0;
+                    let since = Mapping::parse_since(event.data).unwrap_or(time);
+                    inner.map(pid, since.min(time), &mapping);
                 }
             }
             EventTypeId::SYMBOL => {
@@ -171,6 +173,7 @@ impl SymbolNames {
             }
             for (index, address) in taken.user().enumerate() {
                 let is_return = taken.is_return(index);
+                let at = inner.time_of((pid, address), is_return, taken.taken_between(at));
                 inner.note_address(pid, at, address, is_return);
             }
         }
@@ -224,6 +227,7 @@ impl SymbolNames {
         }
         for (index, address) in taken.user().enumerate() {
             let is_return = taken.is_return(index);
+            let at = inner.time_of((pid, address), is_return, taken.taken_between(at));
             inner.push_frames(&mut frames, (pid, at), address, is_return);
         }
         frames
@@ -236,6 +240,13 @@ impl Inner {
         if self.is_live && is_mark(mapping) {
             self.own_code.mark(pid, at, mapping);
         }
+    }
+
+    /// Returns the time at which an address in a stack is looked up that was taken between two; 0
+    /// where it may have been in one of two mappings.
+    fn time_of(&mut self, (pid, address): (i32, u64), is_return: bool, taken: (u64, u64)) -> u64 {
+        let code = code_address(address, is_return);
+        self.spaces.clear_time((pid, code), taken)
     }
 
     /// Returns the mapping that had an address at a time.
@@ -537,9 +548,13 @@ fn offset_in_file(mapping: &Mapping, address: u64, is_return: bool) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::offset_of;
+
     use tracer_common::kernel::StackData;
+    use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
     use zerocopy::IntoBytes as _;
 
+    use super::super::push_mapping_since;
     use super::*;
     use crate::probes::Binary;
 
@@ -575,6 +590,58 @@ mod tests {
             ends: 0,
         };
         [head.as_bytes(), addresses.as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_thread_that_was_blocked_is_where_it_was_before() {
+        const START: u64 = 0x1000;
+        let (mut mappings, [one, other]) = two_functions(START);
+        mappings[1] = Mapping {
+            start: START,
+            end: START + 1,
+            ..mappings[1].clone()
+        };
+        let pid = std::process::id().cast_signed();
+        let header = |time| EventHeader {
+            time: MonotonicNs(time),
+            event_type: EventTypeId::MAPPING,
+            pid,
+            tid: pid,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        };
+        let names = SymbolNames::live();
+        // Said as the first stack comes.
+        for (mapping, since) in mappings.iter().zip([1_000_000, 3_000_000]) {
+            let mut data = Vec::new();
+            push_mapping_since(&mut data, mapping, (since, 5_000_000));
+            names.learn(&Event {
+                header: header(5_000_000),
+                data: &data,
+            });
+        }
+        let named = |blocked, at| {
+            let mut stack = stack(&[START]);
+            stack[offset_of!(StackData, off_cpu_ns)..][..8]
+                .copy_from_slice(&u64::to_ne_bytes(blocked));
+            let frames = names.frames(pid, at, &RecordedStack::parse(&stack).unwrap());
+            names.note(pid, at, &stack);
+            let seen = names.take_seen().into_iter().next().map(|of| of.name);
+            let name = frames[0]
+                .function
+                .as_ref()
+                .map(|(name, _)| Arc::clone(name));
+            assert_eq!(seen, name);
+            name
+        };
+        assert_eq!(named(0, 6_000_000), Some(Arc::clone(&other)));
+        assert_eq!(named(1_000_000, 6_000_000), Some(other));
+        assert_eq!(named(4_000_000, 6_000_000), Some(one));
+        // It blocks as that is mapped.
+        assert_eq!(named(2_950_000, 6_000_000), None);
+        assert_eq!(named(5_500_000, 6_000_000), None);
     }
 
     #[test]

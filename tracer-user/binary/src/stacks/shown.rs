@@ -41,7 +41,9 @@ impl Stack<'_> {
     /// Returns a number that differs where addresses of the process mean something else.
     #[must_use]
     pub fn space(&self) -> u64 {
-        self.names.space(self.pid, self.at.0)
+        let taken = RecordedStack::parse(self.data);
+        let (_, at) = taken.map_or((0, self.at.0), |taken| taken.taken_between(self.at.0));
+        self.names.space(self.pid, at)
     }
 
     /// Returns its functions, the innermost first.

@@ -59,9 +59,7 @@ impl<T: Clone + Default> Spaces<T> {
             mappings: TimedMappings::default(),
             first: Some(time),
         });
-        if begins {
-            space.first = None;
-        }
+        space.first = space.first.filter(|_| !begins).map(|first| first.min(time));
         space.mappings.map(time, mapping);
     }
 
@@ -75,6 +73,19 @@ impl<T: Clone + Default> Spaces<T> {
     /// Returns the mapping that had an address at a time.
     pub fn find(&mut self, pid: i32, address: u64, at: u64) -> Option<&mut Mapped<T>> {
         self.0.get_mut(&pid)?.mappings.find_mut(address, at)
+    }
+
+    /// Returns the latest of two times, where an address is in the same mapping at both, or was in
+    /// none that is known before; else 0, at which nothing is known.
+    pub fn clear_time(&mut self, (pid, address): (i32, u64), (from, until): (u64, u64)) -> u64 {
+        if from == until {
+            return until;
+        }
+        let mut since = |at| self.find(pid, address, at).map(|one| one.since);
+        match (since(from), since(until)) {
+            (Some(before), after) if after != Some(before) => 0,
+            _ => until,
+        }
     }
 
     /// Returns the time since when an address is in no mapping, at a time at which it is in none.

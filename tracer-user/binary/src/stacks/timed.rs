@@ -93,8 +93,8 @@ impl<T: Clone + Default> TimedMappings<T> {
     }
 
     /// Notes what is there of a mapping that was found where nothing was known: since `time`.
-    /// Returns the parts that were not known.
-    pub fn fill(&mut self, time: u64, mapping: &Mapping) -> Vec<Mapping> {
+    /// Returns the parts that were not known, each with the time since which it is there.
+    pub fn fill(&mut self, time: u64, mapping: &Mapping) -> Vec<(u64, Mapping)> {
         let mut from = mapping.start;
         let mut holes = Vec::new();
         for one in self.overlapping(mapping) {
@@ -108,16 +108,17 @@ impl<T: Clone + Default> TimedMappings<T> {
         if from < mapping.end {
             holes.push(mapping.part(from, mapping.end));
         }
-        holes.retain(|hole| {
+        let filled = holes.into_iter().filter_map(|hole| {
             let is_over = |one: &&(u64, Mapped<T>)| {
                 one.1.mapping.start < hole.end && hole.start < one.1.mapping.end
             };
             // Before something else was gone there, it was not there.
             let gone = self.past.iter().filter(is_over).map(|(until, _)| *until);
             let since = gone.fold(self.older, u64::max).max(time);
-            self.put_part(since, hole, (hole.start, hole.end))
+            let is_put = self.put_part(since, &hole, (hole.start, hole.end));
+            is_put.then_some((since, hole))
         });
-        holes
+        filled.collect()
     }
 
     /// Returns the mapping that had an address at a time.
@@ -330,14 +331,21 @@ mod tests {
         let mut of = TimedMappings::<()>::default();
         of.map(10, &mapping(0x2000, 0x3000, "/b"));
         let holes = of.fill(5, &mapping(0x1000, 0x4000, "/a"));
-        let holes: Vec<_> = holes.iter().map(|one| (one.start, one.end)).collect();
-        assert_eq!(holes, [(0x1000, 0x2000), (0x3000, 0x4000)]);
+        let place = |(since, one): &(u64, Mapping)| (*since, one.start, one.end);
+        let holes: Vec<_> = holes.iter().map(place).collect();
+        assert_eq!(holes, [(5, 0x1000, 0x2000), (5, 0x3000, 0x4000)]);
         assert_eq!(found(&of, 0x2000, 12).as_deref(), Some("/b"));
         assert_eq!(found(&of, 0x3000, 5).as_deref(), Some("/a"));
         assert!(of.map(20, &Mapping::nothing_at(0x3000, 0x4000)));
         assert_eq!(found(&of, 0x3000, 20), None);
         assert_eq!(found(&of, 0x3000, 19).as_deref(), Some("/a"));
         assert_eq!(found(&of, 0x2000, 20).as_deref(), Some("/b"));
+        // What is found where something else is gone is there since then.
+        let holes = of.fill(5, &mapping(0x3000, 0x4000, "/c"));
+        assert_eq!(
+            holes.iter().map(place).collect::<Vec<_>>(),
+            [(20, 0x3000, 0x4000)]
+        );
     }
 
     #[test]
