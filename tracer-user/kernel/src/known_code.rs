@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use tracer_area::monotonic_now;
 use tracer_binary::probes::lives_on;
-use tracer_binary::stacks::{BuildIds, Mapping, RecordedStack, read_mappings};
+use tracer_binary::stacks::{
+    BuildIds, MOST_IN_ALL, Mapping, RecordedStack, largest_beyond, read_mappings,
+};
 use tracer_binary::unwind::{Copied, ProcessTime, Unwinder, UnwoundStack};
 
 use super::mapped::{MappingReport, MappingRings};
@@ -57,6 +59,8 @@ pub(super) struct KnownCode {
     movers: HashMap<i32, u64>,
     /// Time up to which any other process may have moved something.
     moved_before: u64,
+    /// Mappings since these were counted last.
+    new: usize,
 }
 
 impl KnownCode {
@@ -87,6 +91,7 @@ impl KnownCode {
             has_forgotten: false,
             movers: HashMap::new(),
             moved_before: 0,
+            new: 0,
         }
     }
 
@@ -125,7 +130,10 @@ impl KnownCode {
     /// Learns from a report.
     pub fn report(&mut self, time: u64, report: MappingReport) {
         match report {
-            MappingReport::Mapped(pid, mapping) => self.process(pid).learn(time, mapping),
+            MappingReport::Mapped(pid, mapping) => {
+                self.process(pid).learn(time, mapping);
+                self.count(1, time);
+            }
             MappingReport::Forked(child, parent) if child != parent => {
                 let inherited = match self.processes.get_mut(&parent) {
                     Some(parent) => {
@@ -135,7 +143,9 @@ impl KnownCode {
                     None => Process::default().inherited(time),
                 };
                 self.ended.retain(|(_, pid)| *pid != child);
+                let size = inherited.size();
                 *self.process(child) = inherited;
+                self.count(size, time);
             }
             MappingReport::Forked(..) => {}
             MappingReport::Moves(pid, tid, of, step) => {
@@ -165,6 +175,26 @@ impl KnownCode {
                     process.looked = None;
                 }
             }
+        }
+    }
+
+    /// Counts new mappings, and forgets the processes that have most where there are too many.
+    fn count(&mut self, new: usize, time: u64) {
+        self.new += new;
+        if self.new <= MOST_IN_ALL / 4 {
+            return;
+        }
+        self.new = 0;
+        let sizes = self.processes.iter();
+        let sizes = sizes.map(|(pid, process)| (process.size(), *pid));
+        for pid in largest_beyond(sizes, MOST_IN_ALL / 2) {
+            let process = self.process(pid);
+            tracing::debug!(
+                pid,
+                mappings = process.size(),
+                "too many mappings: the functions of a process are unknown"
+            );
+            process.give_up(time);
         }
     }
 
@@ -241,10 +271,12 @@ impl KnownCode {
         let faults = [before, faults()];
         // What was mapped meanwhile is reported by now.
         self.learn();
+        let ended = monotonic_now().0;
+        self.count(there.len(), ended);
         let look = Look {
             at: begin,
             began,
-            ended: monotonic_now().0,
+            ended,
             took: begin.elapsed(),
             faults,
         };

@@ -5,13 +5,17 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tracer_binary::stacks::Mapping;
+use tracer_binary::stacks::{MOST_MAPPINGS, Mapping};
 use tracer_binary::unwind::Space;
 
 use super::moves::{Move, MoveStep};
 
-/// Mappings of a process that wait to be events. Beyond that, those that are gone are left out.
-const MOST_UNSAID: usize = 16_384;
+/// Mappings of a process that wait to be events: more than are there at a time. Beyond that, those
+/// that are gone are left out.
+const MOST_UNSAID: usize = 2 * MOST_MAPPINGS;
+
+/// Parts of what a call moves that are known where it is then.
+const MOST_PARTS: usize = 256;
 
 /// Threads of a process that move code at a time. What others move is unknown after that.
 const MOST_MOVING: usize = 64;
@@ -113,7 +117,6 @@ impl Process {
     fn say(&mut self, time: u64, mapping: Mapping) {
         if self.unsaid.len() >= MOST_UNSAID {
             self.unsaid = self.said_anew();
-            self.unsaid.truncate(MOST_UNSAID);
             return;
         }
         self.unsaid.push((time, mapping));
@@ -137,6 +140,22 @@ impl Process {
         self.unsaid.push((time, Mapping::nothing()));
     }
 
+    /// Returns the number of mappings that it has in memory.
+    pub(super) fn size(&self) -> usize {
+        self.space.len() + self.unsaid.len()
+    }
+
+    /// Forgets all that is there and was, also what is no event yet: it takes too much memory.
+    pub(super) fn give_up(&mut self, time: u64) {
+        let unsaid = self.unsaid.iter().map(|(at, _)| *at);
+        let since = unsaid.fold(time, u64::min);
+        self.unsaid = vec![(since, Mapping::nothing())];
+        self.space.forget_all(time);
+        self.moving.clear();
+        self.found = None;
+        self.since = self.since.max(time);
+    }
+
     /// Returns what a child that it makes at this time has until it runs another program.
     pub(super) fn inherited(&self, time: u64) -> Self {
         let mut inherited = Self::new(time);
@@ -155,7 +174,8 @@ impl Process {
         let MoveStep::Ended(result) = step else {
             let parts = self.space.parts(start, end);
             self.moving.remove(&tid);
-            if !parts.is_empty() && self.moving.len() < MOST_MOVING {
+            let are_few = (1..=MOST_PARTS).contains(&parts.len());
+            if are_few && self.moving.len() < MOST_MOVING {
                 self.moving.insert(tid, parts);
             }
             for unknown in of.unknown_before() {
@@ -416,6 +436,14 @@ pub(super) mod tests {
         let mut there = vec![pages(2, 4, "/a"), pages(8, 9, "/x")];
         process.leave_out_touched(40, &mut there);
         assert_eq!(there, [pages(8, 9, "/x")]);
+        // Too many parts to be followed, which are soon unknown.
+        for nth in 0..=MOST_PARTS as u64 {
+            process.map(45, mapping(100 * PAGE + 0x1000 * nth, &format!("/{nth}")));
+        }
+        let all = Move::new([100 * PAGE, 20 * PAGE, 20 * PAGE, 1, 0]);
+        process.moves(46, 1, &all, MoveStep::Begins);
+        process.moves(47, 1, &all, MoveStep::Ended((-14_i64).cast_unsigned()));
+        assert!(process.space.parts(100 * PAGE, 120 * PAGE).is_empty());
         for nth in 0..1000 {
             process.moves(50, nth, &fails, MoveStep::Begins);
         }
@@ -429,7 +457,16 @@ pub(super) mod tests {
             process.map(nth, mapping(0x1000, &format!("/{nth}")));
             assert!(process.unsaid.len() <= MOST_UNSAID);
         }
-        let last = &process.unsaid.last().unwrap().1.path;
-        assert_eq!(**last, *format!("/{}", 3 * MOST_UNSAID - 1).as_bytes());
+        let last = process.unsaid.last().unwrap().1.path.clone();
+        assert_eq!(*last, *format!("/{}", 3 * MOST_UNSAID - 1).as_bytes());
+        let mut there = Process::new(1);
+        for nth in 0..2 * MOST_UNSAID as u64 {
+            there.map(nth + 5, mapping(0x2000 * nth, "/x"));
+        }
+        assert!(there.size() <= MOST_MAPPINGS + MOST_UNSAID);
+        // Of what was no event by then, nothing is known either.
+        there.give_up(1_000_000);
+        assert_eq!(there.unsaid, [(5, Mapping::nothing())]);
+        assert!(name(&there, 0x2000, 2_000_000).is_none() && there.since == 1_000_000);
     }
 }

@@ -42,8 +42,10 @@ pub use modules::demangled;
 pub use names::{Frame, SymbolNames};
 pub use pending::{LONGEST_BEFORE, Owned, PendingStacks};
 pub use shown::{Stack, StackEnd, push_frame_lines, push_frames_json};
-pub use spaces::{BuildIds, FileState, MappedBy, binary, read_mappings, time_now};
-pub use timed::{Mapped, TimedMappings};
+pub use spaces::{
+    BuildIds, FileState, MOST_IN_ALL, MappedBy, binary, largest_beyond, read_mappings, time_now,
+};
+pub use timed::{MOST_MAPPINGS, Mapped, TimedMappings};
 
 #[doc(hidden)]
 pub use data::look_through_parts;

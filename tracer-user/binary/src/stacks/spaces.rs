@@ -13,7 +13,7 @@ use object::Object;
 use object::read::ReadCache;
 
 use super::Mapping;
-use super::timed::{Mapped, TimedMappings};
+use super::timed::{MOST_MAPPINGS, Mapped, TimedMappings};
 use crate::bounded_proc;
 use crate::probes::{
     Binary, Bounded, ReadBudget, living_thread, open_ordinary, open_ordinary_below, root_of,
@@ -21,6 +21,10 @@ use crate::probes::{
 
 /// Bytes of `maps` that are read.
 const MOST_MAPS_BYTES: u64 = 32 << 20;
+
+/// Mappings of all processes that are known. Beyond that, those of the processes that have most are
+/// forgotten.
+pub const MOST_IN_ALL: usize = 131_072;
 
 /// Processes whose mappings are known at a time. Beyond that, all are forgotten.
 const MOST_PROCESSES: usize = 65_536;
@@ -31,7 +35,11 @@ const LEFT_ALONE_NS: u64 = 20_000_000;
 
 /// The code that each process has mapped, each mapping with what was `found` about its file.
 #[derive(Debug)]
-pub struct Spaces<T>(HashMap<i32, Space<T>>);
+pub struct Spaces<T> {
+    processes: HashMap<i32, Space<T>>,
+    /// Mappings since these were counted last.
+    new: usize,
+}
 
 /// The code of a process.
 #[derive(Debug)]
@@ -44,18 +52,27 @@ struct Space<T> {
 
 impl<T> Default for Spaces<T> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self {
+            processes: HashMap::new(),
+            new: 0,
+        }
     }
 }
 
 impl<T: Clone + Default> Spaces<T> {
     /// Notes a mapping of process `pid` that is made at this time.
     pub fn map(&mut self, pid: i32, time: u64, mapping: &Mapping) {
-        if self.0.len() >= MOST_PROCESSES && !self.0.contains_key(&pid) {
-            self.0.clear();
+        let is_new = !self.processes.contains_key(&pid);
+        if self.processes.len() >= MOST_PROCESSES && is_new {
+            self.processes.clear();
+        }
+        self.new += 1;
+        if self.new > MOST_IN_ALL / 4 {
+            self.new = 0;
+            self.forget_largest(time);
         }
         let begins = mapping.is_nothing() && mapping.end == u64::MAX;
-        let space = self.0.entry(pid).or_insert_with(|| Space {
+        let space = self.processes.entry(pid).or_insert_with(|| Space {
             mappings: TimedMappings::default(),
             first: Some(time),
         });
@@ -63,16 +80,28 @@ impl<T: Clone + Default> Spaces<T> {
         space.mappings.map(time, mapping);
     }
 
+    /// Forgets the processes that have most mappings, where there are too many in all: since a time
+    /// nothing is known of them.
+    fn forget_largest(&mut self, time: u64) {
+        let sizes = self.processes.iter();
+        let sizes = sizes.map(|(pid, space)| (space.mappings.len(), *pid));
+        for pid in largest_beyond(sizes, MOST_IN_ALL / 2) {
+            if let Some(space) = self.processes.get_mut(&pid) {
+                space.mappings.forget_all(time);
+            }
+        }
+    }
+
     /// Tells whether a mapping that is known since a time may have been there before.
     pub fn may_be_older(&self, pid: i32, since: u64) -> bool {
-        self.0
+        self.processes
             .get(&pid)
             .is_some_and(|space| space.first == Some(since))
     }
 
     /// Returns the mapping that had an address at a time.
     pub fn find(&mut self, pid: i32, address: u64, at: u64) -> Option<&mut Mapped<T>> {
-        self.0.get_mut(&pid)?.mappings.find_mut(address, at)
+        self.processes.get_mut(&pid)?.mappings.find_mut(address, at)
     }
 
     /// Returns the latest of two times, where an address is in the same mapping at both, or was in
@@ -90,15 +119,33 @@ impl<T: Clone + Default> Spaces<T> {
 
     /// Returns the time since when an address is in no mapping, at a time at which it is in none.
     pub fn unknown_since(&self, pid: i32, address: u64, at: u64) -> u64 {
-        let space = self.0.get(&pid);
+        let space = self.processes.get(&pid);
         space.map_or(0, |space| space.mappings.unknown_since(address, at))
     }
 
     /// Returns the number of mappings of a process that had gone by a time.
     pub fn gone(&self, pid: i32, at: u64) -> u64 {
-        let space = self.0.get(&pid);
+        let space = self.processes.get(&pid);
         space.map_or(0, |space| space.mappings.gone(at))
     }
+}
+
+/// Returns the processes, each with a number of mappings, without which the others have `most` in
+/// all; none where all have twice as many at most.
+pub fn largest_beyond(sizes: impl Iterator<Item = (usize, i32)>, most: usize) -> Vec<i32> {
+    let mut sizes: Vec<_> = sizes.collect();
+    let mut in_all: usize = sizes.iter().map(|(size, _)| size).sum();
+    if in_all <= 2 * most {
+        return Vec::new();
+    }
+    sizes.sort_unstable_by(|one, other| other.cmp(one));
+    let count = sizes.iter().position(|(size, _)| {
+        let is_enough = in_all <= most;
+        in_all = in_all.saturating_sub(*size);
+        is_enough
+    });
+    sizes.truncate(count.unwrap_or(sizes.len()));
+    sizes.into_iter().map(|(_, pid)| pid).collect()
 }
 
 /// Build identifiers of files that have been left alone for some time.
@@ -136,22 +183,19 @@ fn time_of_change(metadata: &Metadata) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
 }
 
-/// Returns the code that process `pid` has mapped now, with build identifiers, those that are known
-/// in `ids`; nothing where it may not be looked at or has ended.
+/// Returns the code that process `pid` has mapped now, the first [`MOST_MAPPINGS`] pieces of it,
+/// with build identifiers, those that are known in `ids`; nothing where it may not be looked at or
+/// has ended.
 pub fn read_mappings(pid: i32, ids: &mut BuildIds) -> Vec<Mapping> {
-    let text = bounded_proc::ask_process(pid, move || {
+    let read = bounded_proc::ask_process(pid, move || {
         let pid = living_thread(pid);
         let maps = File::open(format!("/proc/{pid}/maps"))?;
-        let mut text = Vec::new();
-        BufReader::new(maps)
-            .take(MOST_MAPS_BYTES)
-            .read_to_end(&mut text)?;
-        std::io::Result::Ok((pid, text))
+        let maps = BufReader::new(maps).take(MOST_MAPS_BYTES);
+        std::io::Result::Ok((pid, mappings_of(maps)))
     });
-    let Ok(Ok((pid, text))) = text else {
+    let Ok(Ok((pid, mut mappings))) = read else {
         return Vec::new();
     };
-    let mut mappings = mappings_of(text.as_slice());
     for (mapping, range) in &mut mappings {
         if mapping.path.starts_with(b"/") {
             let file = open_ordinary(Path::new(&format!("/proc/{pid}/map_files/{range}")));
@@ -164,10 +208,11 @@ pub fn read_mappings(pid: i32, ids: &mut BuildIds) -> Vec<Mapping> {
     mappings.into_iter().map(|(mapping, _)| mapping).collect()
 }
 
-/// Returns the lines of code in `maps`, each with its name in `map_files`.
+/// Returns the first [`MOST_MAPPINGS`] lines of code in `maps`, each with its name in `map_files`.
 pub fn mappings_of(maps: impl BufRead) -> Vec<(Mapping, String)> {
     let lines = maps.split(b'\n').map_while(Result::ok);
-    lines.filter_map(|line| mapping_of(&line)).collect()
+    let mappings = lines.filter_map(|line| mapping_of(&line));
+    mappings.take(MOST_MAPPINGS).collect()
 }
 
 fn mapping_of(line: &[u8]) -> Option<(Mapping, String)> {
@@ -342,6 +387,29 @@ mod tests {
         };
         assert_ne!(id_of_copy("/bin/ls"), id_of_copy("/bin/cat"));
         assert_eq!(ids.len(), 2);
+    }
+
+    #[test]
+    fn the_processes_with_most_mappings_are_forgotten_first() {
+        let largest = |sizes: &[(usize, i32)]| largest_beyond(sizes.iter().copied(), 100);
+        assert!(largest(&[(90, 1), (110, 2)]).is_empty());
+        assert_eq!(largest(&[(60, 1), (110, 2), (40, 3)]), [2]);
+        assert_eq!(largest(&[(90, 1), (110, 2), (30, 3)]), [2, 1]);
+        let mut spaces = Spaces::<()>::default();
+        let piece = |nth: u64| Mapping {
+            start: nth << 12,
+            end: (nth << 12) + 1,
+            path: b"/x".as_slice().into(),
+            ..Mapping::default()
+        };
+        spaces.map(1, 1, &piece(1));
+        for pid in 2..13 {
+            (1..MOST_MAPPINGS as u64).for_each(|nth| spaces.map(pid, nth, &piece(nth)));
+            let all = spaces.processes.values();
+            let in_all: usize = all.map(|space| space.mappings.len()).sum();
+            assert!(in_all <= MOST_IN_ALL + MOST_IN_ALL / 4, "{in_all}");
+        }
+        assert!(spaces.find(1, 0x1000, 9).is_some());
     }
 
     #[test]

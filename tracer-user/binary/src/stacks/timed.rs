@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use super::Mapping;
 
-/// Mappings of a process that are known.
-const MOST_MAPPINGS: usize = 65_536;
+/// Mappings of a process that are known; others are not.
+pub const MOST_MAPPINGS: usize = 16_384;
+
+/// Parts of one piece of code that are known each since a time of its own. Code that grows further
+/// is known since then alone.
+const MOST_PARTS: usize = 64;
 
 /// Mappings of a process that are gone and still known. Of older times nothing is known.
 const MOST_PAST: usize = 1024;
@@ -79,14 +83,18 @@ impl<T: Clone + Default> TimedMappings<T> {
         }
         let mut new_from = mapping.start;
         let mut is_new = false;
+        let parts = over.iter().filter(|old| old.mapping.is_same_code(mapping));
+        let are_few = parts.count() <= MOST_PARTS;
         for old in over {
             let (start, end) = (old.mapping.start, old.mapping.end);
-            if old.mapping.is_same_code(mapping) {
+            if are_few && old.mapping.is_same_code(mapping) {
                 is_new |= self.put_part(time, mapping, (new_from, start));
                 new_from = new_from.max(end);
                 self.put(old);
                 continue;
             }
+            // There may be no space for what covers it.
+            is_new = true;
             self.cover(time, mapping, old);
         }
         is_new | self.put_part(time, mapping, (new_from, mapping.end))
@@ -152,6 +160,14 @@ impl<T: Clone + Default> TimedMappings<T> {
         self.past.retain(|(until, one)| one.since < *until);
     }
 
+    /// Forgets all, also of what was before a time.
+    pub fn forget_all(&mut self, time: u64) {
+        self.gone += self.now.len() as u64;
+        self.now.clear();
+        self.past.clear();
+        self.older = self.older.max(time);
+    }
+
     /// Returns the mapping that had an address at a time, mutable.
     pub fn find_mut(&mut self, address: u64, at: u64) -> Option<&mut Mapped<T>> {
         let now = self.now.range_mut(..=address).next_back();
@@ -178,6 +194,18 @@ impl<T: Clone + Default> TimedMappings<T> {
             mapping.part(mapping.start.max(start), mapping.end.min(end))
         })
         .collect()
+    }
+
+    /// Returns the number of those that are there or were.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.now.len() + self.past.len()
+    }
+
+    /// Tells whether none is there, nor was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Returns all that are there, in order of address.
@@ -349,6 +377,21 @@ mod tests {
     }
 
     #[test]
+    fn code_that_grows_often_has_few_parts() {
+        let mut of = TimedMappings::<()>::default();
+        let most = 50 * MOST_PARTS as u64;
+        for pages in 1..most {
+            assert!(of.map(10 * pages, &mapping(0x1000, 0x1000 * (pages + 1), "")));
+            assert!(of.now.len() <= MOST_PARTS + 1 && of.past.len() <= MOST_PAST);
+            // What was there is known as well as before, or since now.
+            let last = [0x1000, 0x1000 * pages].map(|at| of.find(at, 10 * pages).is_some());
+            assert_eq!(last, [true; 2]);
+        }
+        assert!(of.find(0x1000 * most - 1, 10 * most - 11).is_none());
+        assert!(of.find(0x1000, 10 * most - 11).is_some());
+    }
+
+    #[test]
     fn so_many_are_known_and_no_more() {
         let mut of = TimedMappings::<()>::default();
         for time in 0..10 * MOST_PAST as u64 {
@@ -363,8 +406,11 @@ mod tests {
         assert_eq!(found(&of, 0x1000, before + 10), None);
         assert!(found(&of, 0x1000, before - 10).is_some());
         for nth in 0..2 * MOST_MAPPINGS as u64 {
-            of.map(nth, &mapping(0x1000 * nth, 0x1000 * nth + 1, "/x"));
+            of.map(nth, &mapping(0x1000 * nth, 0x1000 * nth + 0x100, "/x"));
         }
+        // What has no space is reported, as it covers something else.
+        assert!(of.map(before, &mapping(0x1010, 0x1020, "/y")));
+        assert_eq!(found(&of, 0x1015, before), None);
         assert!(of.now.len() <= MOST_MAPPINGS && of.past.len() <= MOST_PAST);
     }
 }
