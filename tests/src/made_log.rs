@@ -161,7 +161,7 @@ impl MadeLog {
             self.append(header, data)?;
         }
         if round.is_multiple_of(100) {
-            // Data that is not as its type says, and a change of the filter.
+            // Data that is not as its type says, and a start, whose filter leaves out no switches.
             let mut header = header(ns + 700_000, EventTypeId::EXIT, 7, 8);
             header.cpu = Some(0);
             self.append(header, b"\xffx")?;
@@ -169,7 +169,7 @@ impl MadeLog {
             header.cpu = None;
             self.append(
                 header,
-                &[0x21; tracer_common::event_type::EVENT_SET_WORDS * 8],
+                &[0x81; tracer_common::event_type::EVENT_SET_WORDS * 8],
             )?;
         }
         Ok(())

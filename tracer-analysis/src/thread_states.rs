@@ -106,8 +106,12 @@ pub struct ThreadStates {
     start: MonotonicNs,
     threads: HashMap<i32, Known, RandomState>,
     cpus: Cpus,
-    /// Since when no event is missing.
+    /// Since when no event is missing: the later one of the two below.
     whole_since: MonotonicNs,
+    /// Since when none is lost.
+    lost_until: MonotonicNs,
+    /// Since when all are recorded.
+    skipped_until: MonotonicNs,
     /// The last moments at which events were missing: from when to when.
     gaps: VecDeque<(MonotonicNs, MonotonicNs)>,
     now: MonotonicNs,
@@ -134,6 +138,8 @@ impl ThreadStates {
             threads: HashMap::default(),
             cpus: Cpus::default(),
             whole_since: start,
+            lost_until: start,
+            skipped_until: start,
             gaps: VecDeque::new(),
             now: start,
             trace_end: None,
@@ -179,27 +185,46 @@ impl ThreadStates {
     /// Notes that events are missing from the last one on until this moment; without one, from now
     /// on for ever: each ring between kernel and tracer loses for itself. What threads did before
     /// the last event is given to `found`.
-    pub fn lose(&mut self, until: Option<MonotonicNs>, mut found: impl FnMut(Finding)) {
+    pub fn lose(&mut self, until: Option<MonotonicNs>, found: impl FnMut(Finding)) {
         let until = until.unwrap_or(MonotonicNs(u64::MAX)).max(self.now);
         if self.gaps.len() >= MOST_GAPS {
             self.gaps.pop_front();
         }
         self.gaps.push_back((self.now, until));
-        for (tid, known) in &mut self.threads {
-            let state = known.claimed_by_now(self.whole_since);
-            known.give(*tid, state, self.now, IntervalEnd::Unsaid, &mut found);
-            known.since = known.since.max(self.now);
-            known.state = known.when_unseen();
-            known.cpu = None;
-            known.lock = LockId::NONE;
-            known.object = None;
-            known.retries = Retries::default();
-        }
-        self.cpus.lose();
-        self.whole_since = self.whole_since.max(until);
+        self.forget(found);
+        self.lost_until = self.lost_until.max(until);
+        self.whole_since = self.lost_until.max(self.skipped_until);
     }
 
-    /// Tells whether events may be missing between these moments.
+    /// Notes that events are not recorded from the last one on until this moment; without one,
+    /// until this is called with one. What threads did before the last event is given to `found`.
+    pub fn skip(&mut self, until: Option<MonotonicNs>, found: impl FnMut(Finding)) {
+        let for_ever = MonotonicNs(u64::MAX);
+        if until.is_none() && self.skipped_until == for_ever {
+            return;
+        }
+        self.forget(found);
+        self.skipped_until = until.map_or(for_ever, |until| until.max(self.now));
+        self.whole_since = self.lost_until.max(self.skipped_until);
+    }
+
+    /// Notes that this thread has events that are not recorded, from the last one on until it has
+    /// one that is.
+    pub fn skip_thread(&mut self, tid: i32, mut found: impl FnMut(Finding)) {
+        let (now, whole_since) = (self.now, self.whole_since);
+        if let Some(known) = self.threads.get_mut(&tid) {
+            known.forget((tid, now), whole_since, &mut found);
+        }
+    }
+
+    fn forget(&mut self, mut found: impl FnMut(Finding)) {
+        for (tid, known) in &mut self.threads {
+            known.forget((*tid, self.now), self.whole_since, &mut found);
+        }
+        self.cpus.lose();
+    }
+
+    /// Tells whether events may be lost between these moments.
     #[must_use]
     pub fn is_lossy(&self, from: MonotonicNs, to: MonotonicNs) -> bool {
         let mut gaps = self.gaps.iter().rev();
@@ -807,6 +832,23 @@ impl Known {
         }
     }
 
+    /// Gives what it did up to now: what it does then is not known.
+    fn forget(
+        &mut self,
+        (tid, now): (i32, MonotonicNs),
+        whole_since: MonotonicNs,
+        found: &mut impl FnMut(Finding),
+    ) {
+        let state = self.claimed_by_now(whole_since);
+        self.give(tid, state, now, IntervalEnd::Unsaid, found);
+        self.since = self.since.max(now);
+        self.state = self.when_unseen();
+        self.cpu = None;
+        self.lock = LockId::NONE;
+        self.object = None;
+        self.retries = Retries::default();
+    }
+
     /// Returns since when it waits for what it waits for.
     fn waits_since(&self) -> MonotonicNs {
         self.retries.waits_since().unwrap_or(self.since)
@@ -1037,6 +1079,48 @@ mod tests {
         ];
         let expected = expected.map(|(state, ns)| (11, state, ns));
         assert_eq!(intervals(&story, 300), expected);
+    }
+
+    #[test]
+    fn what_is_not_recorded_is_unknown_and_known_again_after_it() {
+        let mut states = ThreadStates::new(MonotonicNs(100));
+        let mut found = Vec::new();
+        let mut push = |one| {
+            if let Finding::Interval(one) = one {
+                found.push((one.thread.tid, one.state, one.from.0, one.to.0));
+            }
+        };
+        let mut feed = |states: &mut ThreadStates, at, event_type, data: &[u8]| {
+            let header = header(at, event_type, PID, 11);
+            states.feed(&Event { header, data }, &mut push);
+        };
+        feed(&mut states, 110, EventTypeId::SWITCH_IN, &[]);
+        states.skip(None, |_| {});
+        feed(&mut states, 150, EventTypeId::SWITCH_IN, &[]);
+        // How long it had the CPU, the kernel counts by itself.
+        feed(
+            &mut states,
+            170,
+            EventTypeId::SWITCH_OUT,
+            &switch_out(1, 0, 5),
+        );
+        states.skip(Some(MonotonicNs(200)), |_| {});
+        feed(&mut states, 210, EventTypeId::SWITCH_IN, &[]);
+        states.skip_thread(11, |_| {});
+        feed(&mut states, 260, EventTypeId::SWITCH_IN, &[]);
+        assert!(!states.is_lossy(MonotonicNs(100), MonotonicNs(300)));
+        states.end(MonotonicNs(290), &mut push);
+        let expected = [
+            (State::Unknown, 100, 110),
+            (State::Unknown, 110, 150),
+            (State::Unknown, 150, 165),
+            (State::Running, 165, 170),
+            (State::Unknown, 170, 210),
+            (State::Unknown, 210, 260),
+            (State::Running, 260, 290),
+        ];
+        let expected = expected.map(|(state, from, to)| (11, state, from, to));
+        assert_eq!(found, expected);
     }
 
     fn look(state: u32, waits_in: u8, followed: u8) -> Vec<u8> {

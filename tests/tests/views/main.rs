@@ -10,6 +10,7 @@ mod given_way;
 mod locks;
 mod many_processes;
 mod now;
+mod recorded_in_part;
 mod report;
 mod report_in_browser;
 mod report_of_trace;

@@ -248,6 +248,7 @@ pub fn json(why: &Why) -> Value {
     json!({
         "lost": why.lost,
         "damage": why.summary.damage().map(damage),
+        "unrecorded": why.summary.unrecorded.json(),
         "not_reported": why.summary.not_reported(),
         "has_switches": has_switches,
         "has_wakeups": has_wakeups,

@@ -13,6 +13,11 @@ pub struct Gap {
     pub until: Option<MonotonicNs>,
     /// Whether only events of the kernel are missing.
     pub is_kernels: bool,
+    /// Whether they were not to be recorded: none is lost. Without `until` they are missing until a
+    /// gap like this one has it.
+    pub is_unrecorded: bool,
+    /// The thread whose events are missing; `None`: they may be those of any.
+    pub tid: Option<i32>,
 }
 
 /// Numbers of events lost so far, as far as they leave gaps.

@@ -39,5 +39,6 @@ pub mod self_describing;
 pub mod summary;
 pub mod task_state;
 pub mod thread_contexts;
+pub mod unrecorded;
 pub mod value_names;
 pub mod words;

@@ -8,6 +8,7 @@ use tracer_engine::source::LossCause;
 use tracer_log::Damage;
 
 use crate::document::push_line_end;
+use crate::unrecorded::UnrecordedPart;
 use tracer_text::digits::{push_decimal, push_filled};
 use tracer_text::escape::{push_for_people, push_json_string};
 use tracer_text::push_short_name;
@@ -32,6 +33,8 @@ pub struct Summary {
     pub written: Option<WriteLosses>,
     /// Further losses that a log reports; `None` for a live trace.
     pub log: Option<LogCondition>,
+    /// Part that a log does not have since it was not to be recorded.
+    pub unrecorded: UnrecordedPart,
     /// Cost of the system calls, where that was bounded; `None` for a log.
     pub held_up: Option<HeldUp>,
 }
@@ -116,6 +119,7 @@ impl Summary {
             ended: None,
             written: None,
             log: None,
+            unrecorded: UnrecordedPart::default(),
             held_up: None,
         }
     }
@@ -243,10 +247,19 @@ impl Summary {
         if let Some(written) = self.written {
             push_written(&mut out, written);
         }
-        if let Some(log) = &self.log {
-            log.push_for_people(&mut out);
-        }
+        self.push_condition(&mut out);
         String::from_utf8_lossy(&out).into_owned()
+    }
+
+    /// Appends, line by line, what is wrong with a log, and what was not to be recorded in it.
+    fn push_condition(&self, out: &mut Vec<u8>) {
+        if let Some(log) = &self.log {
+            log.push_for_people(out);
+        }
+        for line in self.unrecorded.words() {
+            out.push(b'\n');
+            out.extend_from_slice(line.as_bytes());
+        }
     }
 
     /// Returns words for people about the events that the kernel did not report, which follow the
@@ -262,21 +275,29 @@ impl Summary {
         but_for(self.not_reported(), missing, has_requests)
     }
 
-    /// Returns words for people about a log that is damaged or was not completed, line by line;
-    /// empty of any other.
+    /// Returns words for people about a log that is damaged, was not completed, or was recorded in
+    /// part, line by line; empty of any other.
     #[must_use]
     pub fn condition(&self) -> String {
         let mut out = Vec::new();
-        if let Some(log) = &self.log {
-            log.push_for_people(&mut out);
-        }
+        self.push_condition(&mut out);
         String::from_utf8_lossy(&out).trim_start().to_owned()
     }
 
-    /// Returns that condition as lines.
+    /// Returns that condition, and for which part of the time system calls were recorded.
+    #[must_use]
+    pub fn condition_with_calls(&self) -> String {
+        let condition = self.condition();
+        let calls = self.unrecorded.calls_in_words();
+        let lines = [condition, calls.unwrap_or_default()];
+        let lines = lines.iter().filter(|line| !line.is_empty());
+        lines.map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Returns the condition of a log, and of its system calls, as lines.
     #[must_use]
     pub fn condition_lines(&self) -> String {
-        let condition = self.condition();
+        let condition = self.condition_with_calls();
         if condition.is_empty() {
             condition
         } else {

@@ -147,6 +147,8 @@ impl Printer {
                     next: now,
                     until: Some(now),
                     is_kernels,
+                    is_unrecorded: false,
+                    tid: None,
                 });
                 let losses = TraceLosses {
                     by_cause: lost.clone(),
@@ -252,7 +254,10 @@ impl Printer {
         if stacks::is_part(event.header.event_type) && self.take_part(event, comm, inside, types) {
             return;
         }
-        let Some(mut sieve) = self.sieve.take() else {
+        // A log has what its stream says of itself, whatever is chosen.
+        let is_of_log = self.log.is_some() && event.header.event_type <= EventTypeId::FLUSH_STOP;
+        let sieve = self.sieve.take_if(|_| !is_of_log);
+        let Some(mut sieve) = sieve else {
             self.put(event, comm, (inside, context), types);
             return;
         };

@@ -88,6 +88,19 @@ impl Recording {
         }
     }
 
+    /// Adds to the chosen events those without which a log does not show what it lacks: where it is
+    /// continued, and when threads change the names by which they are chosen.
+    pub fn mark_log(&mut self, is_continued: bool) {
+        let mut marks = Vec::new();
+        if is_continued {
+            marks.push(EventTypeId::START);
+        }
+        if self.system && self.predicate.is_of_names() {
+            marks.push(EventTypeId::RENAME);
+        }
+        self.selection = self.selection.clone().with(&marks);
+    }
+
     /// Returns the types that the programs in the kernel are loaded for: those that are chosen, and
     /// where a command's streams are given the kernel's events by its environment, those that are
     /// shown without being chosen as well. The streams choose among these by their filters.

@@ -3,6 +3,7 @@
 use tracer_common::event_type::SystemEventType;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
 
+use super::recorded_time::Missed;
 use super::{Gaps, Log, Pause, Walk};
 use tracer_binary::stacks::{Stack, SymbolNames};
 use tracer_event::event_view::{EventView, NamespaceIds};
@@ -129,6 +130,12 @@ impl GapWatch {
                 of_log: now.of_log,
                 ..Gaps::default()
             });
+            if let Some(told) = &mut self.before
+                && gap(before, now, MonotonicNs(0)).is_some_and(|gap| !gap.is_unrecorded)
+            {
+                // What was not recorded is told before the next event.
+                told.missed = before.missed;
+            }
             for (nth, held) in self.held.iter_mut().take(count).enumerate() {
                 let Some(line) = held.take() else { continue };
                 // The others were waited for, and come with the first.
@@ -142,7 +149,11 @@ impl GapWatch {
     /// Returns the gap behind the last event of `walk`.
     pub fn behind<L: Log>(&self, walk: &Walk<L>) -> Option<Gap> {
         let last = walk.span()?.last.0;
-        gap(self.before?, walk.gaps(), last)
+        let (now, is_stopped) = walk.gaps_behind();
+        let gap = gap(self.before?, now, last)?;
+        // Of what follows nothing is known.
+        let until = gap.until.filter(|_| !(is_stopped && gap.is_unrecorded));
+        Some(Gap { until, ..gap })
     }
 }
 
@@ -150,7 +161,10 @@ impl GapWatch {
 fn gap(before: Gaps, now: Gaps, next: MonotonicNs) -> Option<Gap> {
     let is_lost = now.missing.is_more_than(&before.missing);
     let is_damaged = now.of_log > before.of_log;
-    (is_lost || is_damaged).then_some(Gap {
+    if !is_lost && !is_damaged {
+        return unrecorded(before.missed, now.missed, next);
+    }
+    Some(Gap {
         next,
         until: if is_lost {
             now.counted_by.map(|by| by.max(next))
@@ -158,5 +172,29 @@ fn gap(before: Gaps, now: Gaps, next: MonotonicNs) -> Option<Gap> {
             Some(next)
         },
         is_kernels: !is_damaged && now.missing.others == before.missing.others,
+        is_unrecorded: false,
+        tid: None,
     })
+}
+
+/// Returns the gap of events that were not to be recorded.
+fn unrecorded(before: Missed, now: Missed, next: MonotonicNs) -> Option<Gap> {
+    let gap = Gap {
+        next,
+        until: (!now.is_partial).then_some(next),
+        is_kernels: false,
+        is_unrecorded: true,
+        tid: None,
+    };
+    let is_new = now.breaks > before.breaks
+        || now.is_partial != before.is_partial
+        || (now.is_partial && now.has_lone_ends);
+    let tid = (now.renames.0 > before.renames.0).then_some(now.renames.1);
+    match tid {
+        None if !is_new => None,
+        tid => Some(Gap {
+            tid: tid.filter(|_| !is_new),
+            ..gap
+        }),
+    }
 }

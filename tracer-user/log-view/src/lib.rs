@@ -29,6 +29,7 @@ mod log;
 pub mod log_output;
 mod output;
 mod read;
+mod recorded_time;
 pub mod snapshots;
 #[cfg(any(test, feature = "test-log"))]
 pub mod test_log;

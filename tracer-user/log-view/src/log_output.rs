@@ -14,11 +14,14 @@ use tracer_engine::{
     Attributes, ClockPair, EventTypes, Inheritance, Ledger, LogFullPolicy, Origin, StreamCore,
     StreamFullPolicy,
 };
-use tracer_log::{FinalStatus, LogHeader, LogOptions, LogWriter, WriteError, clocks_now};
+use tracer_log::{
+    FinalStatus, LogHeader, LogOptions, LogReader, LogWriter, WriteError, clocks_now,
+};
 
 use super::held_names::HeldNames;
 use super::snapshots;
 use tracer_binary::stacks::{AddressName, push_symbol};
+use tracer_event::predicate::{LogFilter, STREAM_NAME};
 use tracer_event::summary::WriteLosses;
 use tracer_output::output_file;
 use tracer_text::say;
@@ -60,6 +63,17 @@ pub struct LogSetup {
     pub inherit: bool,
     /// Most snapshots: each flush makes one of the log. None: a flush adds to it.
     pub snapshots: Option<u32>,
+    /// Name of its stream, which says what events have passed to come into it.
+    pub stream_name: String,
+}
+
+impl LogSetup {
+    /// Tells whether there is a log that is continued.
+    #[must_use]
+    pub fn continues(&self) -> bool {
+        let has_content = || fs::metadata(&self.path).is_ok_and(|found| found.len() > 0);
+        self.existing == Existing::Continued && has_content()
+    }
 }
 
 /// A log that is being written.
@@ -100,8 +114,9 @@ impl LogOutput {
         let (file, found) = open(path)?;
         let new_file = (found == Found::Nothing).then(|| NewFile::new(path, &file));
         let (writer, types) = if setup.existing == Existing::Continued && found == Found::Content {
-            let (writer, types) = LogWriter::append_to(file)
-                .with_context(|| format!("cannot continue {}", path.display()))?;
+            let what = || format!("cannot continue {}", path.display());
+            check_name(path, &setup.stream_name).with_context(what)?;
+            let (writer, types) = LogWriter::append_to(file).with_context(what)?;
             (writer, Some(types))
         } else {
             // An empty file is there as well: its maker may need it.
@@ -411,9 +426,32 @@ fn open(path: &Path) -> anyhow::Result<(File, Found)> {
     Ok((file, found))
 }
 
+/// Checks that a log's events have passed the same expression as those to come: it says one alone.
+fn check_name(path: &Path, name: &str) -> anyhow::Result<()> {
+    let Ok(log) = File::open(path).map(LogReader::open) else {
+        return Ok(());
+    };
+    // A file that is none is refused by its writer.
+    let Ok(log) = log else { return Ok(()) };
+    let there = LogFilter::of_stream(log.header().attributes.name().as_bytes());
+    let new = LogFilter::of_stream(name.as_bytes());
+    let words = |filter: Option<&LogFilter>| match filter {
+        Some(filter) => format!("with --filter {:?}", filter.text),
+        None => "without --filter".to_owned(),
+    };
+    ensure!(
+        there == new,
+        "it was recorded {}, and this is a recording {}; give --log another name",
+        words(there.as_ref()),
+        words(new.as_ref())
+    );
+    Ok(())
+}
+
 fn header(setup: &LogSetup) -> LogHeader {
     let anchor = clocks_now();
     let attributes = attributes(anchor)
+        .with_name(&setup.stream_name)
         .with_stream_full_policy(setup.stream_policy)
         .with_stream_min_size(setup.stream_bytes)
         .with_log_max_size(usize::try_from(setup.max_size).unwrap_or(usize::MAX))
@@ -425,7 +463,7 @@ fn header(setup: &LogSetup) -> LogHeader {
 /// Returns the attributes that all traces have, of one that began at `anchor`.
 pub fn attributes(anchor: ClockPair) -> Attributes {
     Attributes::default()
-        .with_name("tracer-user")
+        .with_name(STREAM_NAME)
         .with_max_data_size(usize::try_from(MAX_DATA_BYTES).unwrap_or(usize::MAX))
         .with_creation_time(anchor.realtime)
 }

@@ -11,6 +11,7 @@ use tracer_engine::source::LossCause;
 use tracer_log::LogRecord;
 
 use super::log::each_symbol;
+use super::recorded_time::{Missed, RecordedTime};
 use super::thread_names::{self, ThreadNames};
 use super::type_table::Row;
 use super::{Log, Moment, TypeTable, WantedEvents};
@@ -62,6 +63,10 @@ pub struct Walk<L> {
     contexts: ThreadContexts,
     /// Damage of the log when these were looked at last.
     damaged: u64,
+    /// When the log was recorded.
+    recorded: RecordedTime,
+    /// Events that may be missing before the last one since they were not to be recorded.
+    missed: Missed,
 }
 
 /// Gaps between the events so far.
@@ -73,6 +78,8 @@ pub struct Gaps {
     pub of_log: u64,
     /// Time since which none of the lost events is.
     pub counted_by: Option<MonotonicNs>,
+    /// Events that were not to be recorded.
+    pub(super) missed: Missed,
 }
 
 /// The first and the last event that were looked at.
@@ -117,6 +124,7 @@ impl<L: Log> Walk<L> {
     /// Makes a walk through `log` that looks at the wanted events.
     pub fn new(mut log: L, wanted: WantedEvents) -> Self {
         let anchor = log.header().anchor;
+        let stream = log.header().attributes.clone();
         let moment = |point: super::TimePoint| point.moment(anchor.monotonic);
         let (from, to) = (wanted.from.map(moment), wanted.to.map(moment));
         // Where a date lies in the file is not known before its packets are read: dates are set.
@@ -142,6 +150,8 @@ impl<L: Log> Walk<L> {
             symbols: SymbolNames::default(),
             contexts: ThreadContexts::default(),
             damaged: 0,
+            recorded: RecordedTime::new(anchor.monotonic, &stream),
+            missed: Missed::default(),
         }
     }
 
@@ -183,6 +193,7 @@ impl<L: Log> Walk<L> {
             let Some(record) = record else {
                 return Ok(Pause::End);
             };
+            self.missed = self.recorded.note(&record.event);
             // An event is shown with the name that its thread had before it.
             let comm = self.names.name_of(&record);
             let named = LogRecord { comm, ..record };
@@ -370,7 +381,23 @@ impl<L: Log> Walk<L> {
             missing: Missing::sum_up(|cause| self.log.lost(cause)),
             of_log: damage.bytes.saturating_add(damage.packets_missing),
             counted_by: self.log.losses_counted_by(),
+            missed: self.missed,
         }
+    }
+
+    /// Returns the gaps up to behind the last event, and whether nothing was recorded after it.
+    pub(super) fn gaps_behind(&self) -> (Gaps, bool) {
+        // The event that is not wanted may be behind many others.
+        let is_stopped = !self.is_enough && self.recorded.is_stopped();
+        let missed = match self.is_enough {
+            true => self.missed,
+            false => self.recorded.behind(),
+        };
+        let gaps = Gaps {
+            missed,
+            ..self.gaps()
+        };
+        (gaps, is_stopped)
     }
 
     /// Counts the events that were shown, lost, and are missing.
@@ -381,6 +408,7 @@ impl<L: Log> Walk<L> {
         let up_to = self.ended();
         summary.last = up_to.unwrap_or(last);
         summary.ended = up_to.filter(|at| Some(*at) >= self.log.ended());
+        summary.unrecorded = self.recorded.unrecorded(self.ended());
         summary.log = Some(LogCondition {
             lost_for_other_causes: self.log.lost_for_other_causes(),
             lost_in_log: self.log.lost_in_log(),

@@ -7,6 +7,7 @@ use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use tracer_answers::html_report::PageSetup;
 use tracer_answers::queries::SpanSpec;
+use tracer_event::predicate::{LogFilter, Predicate};
 use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_output::terminal::output::is_stdout;
 use tracer_text::quantity::size;
@@ -122,12 +123,18 @@ impl LogArgs {
         }))
     }
 
-    /// Returns the requested log, checked; `stream_bytes` is the size of the stream.
+    /// Returns the requested log of the events that pass `predicate`, checked; `stream_bytes` is
+    /// the size of the stream.
     ///
     /// # Errors
     ///
     /// An option makes no sense.
-    pub fn setup(self, stream_bytes: usize, inherit: bool) -> anyhow::Result<Option<LogSetup>> {
+    pub fn setup(
+        self,
+        stream_bytes: usize,
+        inherit: bool,
+        predicate: &Predicate,
+    ) -> anyhow::Result<Option<LogSetup>> {
         let Some(path) = self.log else {
             return Ok(None);
         };
@@ -178,6 +185,7 @@ impl LogArgs {
             stream_bytes,
             inherit,
             snapshots: self.snapshots,
+            stream_name: LogFilter::stream_name(predicate),
         }))
     }
 }

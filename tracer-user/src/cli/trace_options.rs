@@ -289,7 +289,7 @@ impl TraceArgs {
             selection = selection.with(condition.needs());
         }
         let is_replaced = args.log.force;
-        let log = args.log.setup(stream_bytes, !args.no_inherit)?;
+        let log = args.log.setup(stream_bytes, !args.no_inherit, &predicate)?;
         refuse_waiting(&predicate, log.is_some())?;
         let needed = rules.iter().flat_map(|rule| rule.condition.needs());
         let needed: Vec<_> = needed.copied().collect();
@@ -380,6 +380,9 @@ impl TraceArgs {
         };
         if let Some(call_cost) = call_cost {
             setup.recording.bound_calls(call_cost);
+        }
+        if let Some(log) = &setup.log {
+            setup.recording.mark_log(log.continues());
         }
         Ok(setup)
     }

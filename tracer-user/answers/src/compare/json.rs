@@ -36,6 +36,7 @@ fn runs(runs: &[Run]) -> Value {
             "file": run.file.to_string_lossy(),
             "lost": run.lost,
             "damage": run.damage.map(damage),
+            "unrecorded": run.unrecorded,
             "missing": run.missing,
         })
     });

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tracer_analysis::{Durations, Inside, Span};
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
@@ -40,6 +41,8 @@ pub struct Run {
     pub condition: String,
     /// Its sites, the bytes that could not be read, and the packets that are missing.
     pub damage: Option<[u64; 3]>,
+    /// Part of it that was not to be recorded, as JSON.
+    pub unrecorded: Value,
     /// Words for what is unknown because no such events were recorded.
     pub missing: Option<&'static str>,
     /// First process, from its beginning to its end.
@@ -152,8 +155,9 @@ impl Run {
             file: file.to_owned(),
             outcome: statistics.outcome(),
             lost: statistics.lost,
-            condition: statistics.summary.condition(),
+            condition: statistics.summary.condition_with_calls(),
             damage: statistics.summary.damage(),
+            unrecorded: statistics.summary.unrecorded.json(),
             missing: statistics.paths.missing_events(),
             whole: whole_of(&mut whole),
             spans: spans_of(&statistics.paths, ended, timelines.unwrap_or_default()),

@@ -163,6 +163,7 @@ pub fn json(explanation: &Explanation) -> Value {
         "events": events.map(|(_, count)| *count).sum::<u64>(),
         "lost": facts.statistics.lost,
         "damage": facts.statistics.summary.damage().map(damage),
+        "unrecorded": facts.statistics.summary.unrecorded.json(),
         "calls_sampled": facts.windows.share_of_all(),
         "not_reported": facts.statistics.summary.not_reported(),
         "path_of": facts.path.as_ref().map(|path| String::from_utf8_lossy(&path.comm)),

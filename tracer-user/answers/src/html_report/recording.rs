@@ -310,6 +310,10 @@ impl ReportRows {
         // As it is for the states of threads: from the last event on.
         let from = self.at(self.last.min(gap.next));
         let until = gap.until.map(|until| self.at(until));
+        let is_open = matches!(self.gaps.last(), Some((_, None, _)));
+        if gap.tid.is_some() || (is_open && until.is_none()) {
+            return;
+        }
         if self.gaps.len() < MOST_GAPS {
             self.gaps.push((from, until, gap.is_kernels));
         } else if let Some((_, last, is_kernels)) = self.gaps.last_mut() {

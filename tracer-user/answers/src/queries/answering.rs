@@ -222,6 +222,8 @@ mod tests {
                                 next: header.time,
                                 until: (until % 2 == 0).then_some(MonotonicNs(*until)),
                                 is_kernels: until % 3 == 0,
+                                is_unrecorded: until % 5 == 0,
+                                tid: (until % 7 == 0).then_some(1),
                             });
                         }
                         consumer.event(&EventView {

@@ -849,14 +849,21 @@ impl Paths {
     /// Handles a gap: events are missing. What is found of threads is given to `also`.
     pub fn lose_and(&mut self, gap: Gap, mut also: impl FnMut(&Finding)) {
         self.begin(gap.next);
-        self.end_contexts();
-        self.explain_all_early();
+        if gap.tid.is_none() {
+            self.end_contexts();
+            self.explain_all_early();
+        }
         let history = &mut self.history;
         if let Some(states) = &mut self.states {
-            states.lose(gap.until, |found| {
+            let found = |found: Finding| {
                 history.add(&found);
                 also(&found);
-            });
+            };
+            match gap.tid {
+                Some(tid) => return states.skip_thread(tid, found),
+                None if gap.is_unrecorded => states.skip(gap.until, found),
+                None => states.lose(gap.until, found),
+            }
         }
         self.history.lose();
         self.interrupts.lose(gap.until);

@@ -72,6 +72,7 @@ fn parts(statistics: &Statistics, view: View) -> Value {
         "stillness": statistics.paths.stillness(),
         "lost": statistics.lost,
         "damage": statistics.summary.damage().map(damage),
+        "unrecorded": statistics.summary.unrecorded.json(),
         "not_reported": statistics.summary.not_reported(),
         "has_switches": statistics.has_switches,
         "has_wakeups": statistics.has_wakeups,

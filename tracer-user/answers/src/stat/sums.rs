@@ -194,6 +194,9 @@ impl Sums {
             watcher.found(found);
         });
         self.add_locks();
+        if gap.tid.is_some() {
+            return;
+        }
         self.calls.lose();
         self.interrupts.lose(gap.until);
         self.requests.lose();

@@ -15,6 +15,7 @@ use regex::{Regex, RegexBuilder};
 
 use tracer_common::event_type::EventTypeId;
 
+use super::FilterReach;
 use super::check::{Checked, check};
 use super::variables;
 
@@ -134,6 +135,20 @@ impl Expression {
     /// Tells whether it may be true of a call's entry and not of its exit, or the other way.
     pub(super) fn varies(&self) -> bool {
         self.names().any(variables::varies)
+    }
+
+    /// Returns which events of a thread may be missing in a log that was recorded by it.
+    pub(super) fn reach(&self) -> FilterReach {
+        let are_all = |known: &[&str]| self.names().all(|name| known.contains(&name));
+        if are_all(&["pid", "ns_pid"]) {
+            FilterReach::Processes
+        } else if are_all(&["pid", "ns_pid", "comm"]) {
+            FilterReach::Names
+        } else if self.varies() {
+            FilterReach::Ends
+        } else {
+            FilterReach::Events
+        }
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {

@@ -8,12 +8,14 @@
 //! - [`Narrowed`] is what can match at all: the kernel records no more;
 //! - [`Sieve`] is where events pass, or not. A call's entry waits there for its exit, where the
 //!   answer depends on that;
+//! - [`LogFilter`] is what a log says of the expression that it was recorded by;
 //! - [`Settled`] is what was found out about entries in a first pass over a log, so that a second
 //!   one goes in order of time.
 
 mod check;
 mod expression;
 mod narrow;
+mod of_log;
 mod open_calls;
 mod settled;
 mod sieve;
@@ -22,6 +24,7 @@ mod variables;
 
 pub use expression::{BadExpression, Expression};
 pub use narrow::Narrowed;
+pub use of_log::{FilterReach, LogFilter, STREAM_NAME};
 pub use settled::Settled;
 pub use sieve::{Show, Sieve};
 
@@ -57,6 +60,13 @@ impl Predicate {
         }
         let name = self.expression.as_ref()?.needs_exit()?;
         Some(format!("--filter with {name:?}"))
+    }
+
+    /// Tells whether it chooses threads by names that they may change.
+    #[must_use]
+    pub fn is_of_names(&self) -> bool {
+        let expression = self.expression.as_ref();
+        expression.is_some_and(|known| known.reach() == FilterReach::Names)
     }
 
     /// Adds to `selection` the types that are asked for by name: event types, and system calls

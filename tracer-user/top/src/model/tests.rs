@@ -141,6 +141,8 @@ proptest! {
                     next: header.time,
                     until: (until % 2 == 0).then_some(MonotonicNs(*until)),
                     is_kernels: until % 3 == 0,
+                    is_unrecorded: false,
+                    tid: None,
                 };
                 model.gap(&gap);
                 sums.gap(&gap);

@@ -166,8 +166,10 @@ impl Consumer for Gatherer {
 
     fn gap(&mut self, gap: &Gap) {
         self.sums.lose_and(*gap, &mut self.seen);
-        self.calls.lose();
-        self.seen.last.clear();
+        if gap.tid.is_none() {
+            self.calls.lose();
+            self.seen.last.clear();
+        }
     }
 
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
