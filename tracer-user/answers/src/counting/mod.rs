@@ -19,7 +19,7 @@ use crate::queries::{LastNames, made_by};
 use crate::stat::{By, SortBy};
 use table::{CountTable, What};
 use tracer_event::consumer::{Consumer, Lines};
-use tracer_event::counts::{PointNames, SharedCounts};
+use tracer_event::counts::{CountsRead, PointNames, SharedCounts};
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
 use tracer_event::summary::Summary;
@@ -116,7 +116,7 @@ impl Counter {
             return Ok(());
         }
         let read = self.counts.borrow_mut().read()?;
-        let (at, table) = (read.at, CountTable::new(&read, self.view.by, &self.points));
+        let (at, table) = (read.at, self.table_of(&read));
         let difference = table.since(&self.last.0);
         self.show(&difference, (self.last.1, at), true, 0);
         // The next one ends when it would have, however late this one is.
@@ -124,6 +124,10 @@ impl Counter {
         let due = self.start.0.saturating_add(rounds.saturating_mul(interval));
         self.last = (table, MonotonicNs(due.min(at.0)));
         Ok(())
+    }
+
+    fn table_of(&self, read: &CountsRead) -> CountTable {
+        CountTable::new(read, self.view.by, (&self.points, &self.names))
     }
 
     fn show(
@@ -198,7 +202,7 @@ impl Consumer for Counter {
 
     fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         let read = self.counts.borrow_mut().read()?;
-        let table = CountTable::new(&read, self.view.by, &self.points);
+        let table = self.table_of(&read);
         let end = summary.ended.unwrap_or(read.at);
         let lost = summary.lost_in_trace();
         if table.not_counted != NotCounted::default() {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use tracer_analysis::{CallKey, Thread};
-use tracer_common::kernel::{COUNT_RANGES, CountKey, CountSum, CountedThread, NotCounted, counted};
+use tracer_common::kernel::{COUNT_RANGES, CountKey, CountSum, NotCounted, counted};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
+use crate::queries::LastNames;
 use crate::stat::By;
 use tracer_event::counts::{CountsRead, PointNames};
 use tracer_event::fields::until_null;
@@ -88,14 +89,13 @@ impl SumOwner {
         }
     }
 
-    /// Returns whose what a thread does is; `None` where only its name would say it.
-    fn from_thread(tid: i32, thread: &CountedThread, by: Option<By>) -> Option<Self> {
-        let pid = thread.pid.cast_signed();
+    /// Returns whose what a thread does is.
+    fn from_thread(thread: Thread, by: Option<By>, names: &LastNames) -> Self {
         match by {
-            None => Some(Self::All),
-            Some(By::Process) => Some(Self::Process(pid)),
-            Some(By::Thread) => Some(Self::Thread(Thread { pid, tid })),
-            Some(By::Comm) => None,
+            None => Self::All,
+            Some(By::Process) => Self::Process(thread.pid),
+            Some(By::Thread) => Self::Thread(thread),
+            Some(By::Comm) => Self::Comm(names.get(thread).to_vec()),
         }
     }
 }
@@ -117,6 +117,21 @@ impl What {
     }
 }
 
+impl What {
+    /// Returns the sum as it counts. The end of a signal handler gives back the register of the
+    /// code that was interrupted, which is no error.
+    fn counted(self, sum: &CountSum) -> CountSum {
+        let has_errors = match self {
+            Self::Call(key) => key.fails_with(-1),
+            Self::Probe(_) | Self::Tracepoint(_) | Self::Kind(_) => true,
+        };
+        CountSum {
+            also: if has_errors { sum.also } else { 0 },
+            ..*sum
+        }
+    }
+}
+
 /// Returns the index of the first probe that has the name of this one.
 fn first_of_name(index: u32, names: &[String]) -> u32 {
     let name = usize::try_from(index).ok().and_then(|at| names.get(at));
@@ -125,8 +140,12 @@ fn first_of_name(index: u32, names: &[String]) -> u32 {
 }
 
 impl CountTable {
-    /// Sums up what was read.
-    pub fn new(read: &CountsRead, by: Option<By>, names: &PointNames) -> Self {
+    /// Sums up what was read. Threads are called by these names.
+    pub fn new(
+        read: &CountsRead,
+        by: Option<By>,
+        (points, names): (&PointNames, &LastNames),
+    ) -> Self {
         let mut table = Self {
             sums: BTreeMap::new(),
             not_counted: read.not_counted,
@@ -136,16 +155,19 @@ impl CountTable {
                 .sums
                 .entry(SumOwner::from_key(key.who, by))
                 .or_default();
-            let known = sums.entry(What::from_key(key, names)).or_default();
-            known.ended = joined(&known.ended, sum);
+            let what = What::from_key(key, points);
+            let known = sums.entry(what).or_default();
+            known.ended = joined(&known.ended, &what.counted(sum));
         }
         for (tid, thread) in &read.threads {
-            let Some(who) = SumOwner::from_thread(*tid, thread, by) else {
-                continue;
-            };
             if thread.does == 0 {
                 continue;
             }
+            let of = Thread {
+                pid: thread.pid.cast_signed(),
+                tid: *tid,
+            };
+            let who = SumOwner::from_thread(of, by, names);
             let sums = table.sums.entry(who).or_default();
             let known = sums.entry(What::Kind(thread.does)).or_default();
             known.open += 1;

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use tracer_common::kernel::{COUNT_RANGES, CountKey, CountSum, CountedThread, NotCounted, counted};
 use tracer_engine::event::EventHeader;
 use tracer_event::counts::{CountSource, CountsRead, PointNames};
+use zerocopy::FromZeros as _;
 
 use super::*;
 
@@ -263,4 +264,55 @@ fn probes_of_one_name_are_one_row_and_points_come_by_their_counts() {
         { "name": "unknown", "count": 6 },
     ]);
     assert_eq!(object["sums"][0]["points"], points);
+}
+
+#[test]
+fn what_goes_on_is_that_of_the_name_of_its_thread() {
+    let does = |pid| CountedThread {
+        pid,
+        does: counted::BLOCKED,
+        since_ns: 400,
+        ..CountedThread::new_zeroed()
+    };
+    let read = CountsRead {
+        threads: vec![(7, does(7)), (8, does(7)), (9, does(9))],
+        ..one(1000, Vec::new())
+    };
+    let mut names = LastNames::default();
+    for (pid, tid, name) in [(7, 7, "a"), (7, 8, "b"), (9, 9, "b")] {
+        names.learn(Thread { pid, tid }, name.as_bytes());
+    }
+    let points = PointNames::default();
+    let table = CountTable::new(&read, Some(By::Comm), (&points, &names));
+    let open = |name: &str| {
+        let sums = &table.sums[&table::SumOwner::Comm(name.as_bytes().to_vec())];
+        let sum = sums[&What::Kind(counted::BLOCKED)];
+        (sum.open, sum.open_ns)
+    };
+    assert_eq!((open("a"), open("b")), ((1, 600), (2, 1200)));
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_end_of_a_signal_handler_does_not_fail() {
+    const RT_SIGRETURN: u32 = 15;
+    let read = one(
+        1000,
+        vec![
+            (key(0, counted::CALL, RT_SIGRETURN), sum(5, 4, 50, 10, 4)),
+            (key(0, counted::CALL, 0), sum(5, 4, 50, 10, 4)),
+        ],
+    );
+    let view = CountView {
+        is_json: true,
+        ..CountView::default()
+    };
+    let object: serde_json::Value = serde_json::from_str(&shown(vec![read], view, &[])).unwrap();
+    let calls = object["sums"][0]["syscalls"].as_array().unwrap();
+    let errors = |name: &str| {
+        let found = calls.iter().find(|call| call["name"] == name);
+        found.unwrap()["errors"].as_u64()
+    };
+    assert_eq!(errors("rt_sigreturn"), Some(0));
+    assert_eq!(errors("read"), Some(4));
 }
