@@ -91,6 +91,11 @@ impl<T> OpenCalls<T> {
         self.by_thread.get(&tid).map(|(key, facts)| (*key, facts))
     }
 
+    /// Returns the facts about the call that a thread is in.
+    pub fn current_mut(&mut self, tid: i32) -> Option<&mut T> {
+        self.by_thread.get_mut(&tid).map(|(_, facts)| facts)
+    }
+
     /// Returns the number of calls.
     #[must_use]
     pub fn count(&self) -> usize {

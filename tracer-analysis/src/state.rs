@@ -230,7 +230,7 @@ pub enum State {
     Runnable(Wait),
     /// It waits for something else.
     Blocked(Reason),
-    /// It was stopped, by a signal or a debugger.
+    /// It was stopped, by a signal or a debugger, or its control group is frozen.
     Stopped,
     /// It has ended.
     Dead,
@@ -303,6 +303,7 @@ impl State {
         const STOPPED: u32 = 0x4 | 0x8;
         const DEAD: u32 = 0x10 | 0x20 | 0x80;
         let bits = data.state;
+        let is_frozen = is_frozen(data);
         if data.preempted != 0 {
             Self::Runnable(match data.waits_in {
                 waits_in::GROUP_QUOTA => Wait::Throttled(GroupId::UNKNOWN),
@@ -315,12 +316,22 @@ impl State {
             Self::Runnable(Wait::Yielded)
         } else if bits & DEAD != 0 {
             Self::Dead
-        } else if bits & STOPPED != 0 {
+        } else if bits & STOPPED != 0 || is_frozen {
             Self::Stopped
         } else {
             Self::Blocked(Reason::from_switch_out(data))
         }
     }
+}
+
+/// Tells whether a thread leaves its CPU since its control group is frozen. It does so on its way
+/// back to the program, where the kernel cannot tell an interrupt from a page fault; but no page
+/// fault waits like that (Linux 6.1 and later).
+fn is_frozen(data: &SwitchOutData) -> bool {
+    const FREEZABLE: u32 = 0x2000;
+    const FROZEN: u32 = 0x8000;
+    let is_by_fault = data.waits_in == waits_in::FAULT;
+    data.state & FROZEN != 0 || (data.state & FREEZABLE != 0 && is_by_fault)
 }
 
 impl Reason {

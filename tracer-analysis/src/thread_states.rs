@@ -1082,6 +1082,29 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_whose_control_group_is_frozen_is_stopped() {
+        let leaves = |state, waits_in| {
+            let mut data = SwitchOutData::new_zeroed();
+            (data.state, data.waits_in, data.ran_ns) = (state, waits_in, 5);
+            let story = [(110, EventTypeId::SWITCH_OUT, 11, data.as_bytes().to_vec())];
+            let (_, state, _) = *intervals(&story, 200).last().unwrap();
+            state
+        };
+        let (freezable, frozen) = (0x2000, 0x8000);
+        assert_eq!(leaves(1 | freezable, waits_in::FAULT), State::Stopped);
+        assert_eq!(leaves(frozen, waits_in::SYSCALL), State::Stopped);
+        // System calls wait like that, and page faults otherwise.
+        for (state, waits_in) in [
+            (1 | freezable, waits_in::SYSCALL),
+            (1, waits_in::FAULT),
+            (2, waits_in::FAULT | waits_in::IO),
+        ] {
+            let state = leaves(state, waits_in);
+            assert!(matches!(state, State::Blocked(_)), "{state:?}");
+        }
+    }
+
+    #[test]
     fn what_is_not_recorded_is_unknown_and_known_again_after_it() {
         let mut states = ThreadStates::new(MonotonicNs(100));
         let mut found = Vec::new();

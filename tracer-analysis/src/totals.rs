@@ -26,6 +26,8 @@ pub struct ThreadTotal {
     pub blocked_at: Vec<(Reason, u64)>,
     /// It was stopped.
     pub stopped: u64,
+    /// Times that it was.
+    pub stops: u64,
     /// It is not known what it did.
     pub unknown: u64,
     /// Times that it had to give way.
@@ -116,7 +118,10 @@ impl ThreadTotals {
                 total.add_blocked(reason, ns);
                 total.add_blocked_at(reason, ns);
             }
-            State::Stopped => total.stopped = total.stopped.saturating_add(ns),
+            State::Stopped => {
+                total.stopped = total.stopped.saturating_add(ns);
+                total.stops += 1;
+            }
             State::Unknown => total.unknown = total.unknown.saturating_add(ns),
             State::Dead => {}
         }
@@ -277,6 +282,7 @@ impl ThreadTotal {
             (&mut self.running, other.running),
             (&mut self.runnable, other.runnable),
             (&mut self.stopped, other.stopped),
+            (&mut self.stops, other.stops),
             (&mut self.unknown, other.unknown),
             (&mut self.preempted, other.preempted),
             (&mut self.throttled, other.throttled),

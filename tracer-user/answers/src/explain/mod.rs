@@ -204,3 +204,7 @@ fn finding(found: &RuleFinding) -> Value {
         "sampled": found.sampled,
     })
 }
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests;

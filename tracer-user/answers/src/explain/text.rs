@@ -26,7 +26,7 @@ pub fn text(explanation: &Explanation) -> String {
         }
     }
     for (position, found) in findings.iter().enumerate() {
-        push_finding(&mut out, position + 1, found);
+        push_finding(&mut out, position + 1, found, explanation.facts.is_lossy());
     }
     let more = explanation.judged.in_all.saturating_sub(findings.len());
     if more > 0 {
@@ -97,10 +97,12 @@ fn push_overview(out: &mut String, explanation: &Explanation) {
     out.push_str(&format!("{}\n", wrapped(&parts.join(", "), "  ")));
 }
 
-fn push_finding(out: &mut String, position: usize, found: &RuleFinding) {
+fn push_finding(out: &mut String, position: usize, found: &RuleFinding, is_lossy: bool) {
     let what = format!("{} {}", short(&found.who), short(&found.what));
+    // What was lost may have more of it.
+    let least = if is_lossy { "at least " } else { "" };
     out.push_str(&format!(
-        "\n{position}. {} [{}] {}\n",
+        "\n{position}. {least}{} [{}] {}\n",
         share(found.share, 1000),
         found.rule,
         wrapped(&what, "   ").trim_start()

@@ -6,25 +6,17 @@ use foldhash::HashMap;
 use tracer_analysis::{CallKey, OpenCalls, Thread, TotalsByKey, calls_are_recorded};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{SwitchOutData, SyscallEnterData, SyscallExitData, waits_in};
-use tracer_engine::event::Event;
+use tracer_engine::event::{Event, EventHeader};
 use tracer_syscalls::pointer_data::Texts;
 use zerocopy::FromBytes as _;
 
+use super::call_sum::{CallSum, CallTime};
 use super::descriptors::{KnownDescriptors, descriptor, harmless};
 use super::{CallCost, CallCoverage, WaitClass, WaitDetail, classes};
 use crate::queries::words::call_name;
 
-/// Returned errors that are told apart in one sum; those beyond count as the last of them.
-const MOST_ERRORS: usize = 8;
-
 /// Objects of calls that are told apart.
 const MOST_OBJECTS: usize = 8192;
-
-/// The lowest value that is an error number, negated.
-const LOWEST_ERROR: i64 = -4095;
-
-/// Bytes up to which a read or a write is a small one.
-pub const SMALL_BYTES: i64 = 512;
 
 /// Process and a system call of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,43 +27,26 @@ pub struct CallOf {
     pub key: CallKey,
 }
 
-/// Calls of one kind of a process.
-#[derive(Clone, Debug, Default)]
-pub struct CallSum {
-    /// How many returned.
-    pub count: u64,
-    /// How long they took, in nanoseconds.
-    pub ns: u64,
-    /// Errors, with how often each came.
-    pub errors: Vec<(i64, u64)>,
-    /// How many returned 0.
-    pub zero: u64,
-    /// Bytes that they returned, where that is what they return.
-    pub bytes: u64,
-    /// How many of them returned few bytes.
-    pub small: u64,
-    /// Their time, in nanoseconds.
-    pub small_ns: u64,
-    /// A thread that made them.
-    pub thread: Thread,
-    /// The part of the time from which all of this is estimated, in thousandths; `None` where all
-    /// calls were recorded.
-    pub sampled: Option<u64>,
-    /// Least and most that `count` is, where it is an estimate.
-    pub count_between: Option<(u64, u64)>,
-}
-
 /// The calls of all processes.
 #[derive(Debug, Default)]
 pub struct CallSums {
     open: OpenCalls<Entered>,
     sums: TotalsByKey<CallOf, CallSum>,
-    /// How often, by process, call and object.
-    objects: HashMap<(CallOf, Arc<str>), u64>,
+    /// How long they had a CPU, in nanoseconds, and how many they were.
+    objects: HashMap<CallsOn, (u64, u64)>,
     descriptors: KnownDescriptors,
     /// Details of waits in the calls of each process.
     usual: HashMap<CallOf, UsualWait>,
     has_calls: bool,
+}
+
+/// Calls of a process on an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct CallsOn {
+    of: CallOf,
+    object: Arc<str>,
+    /// Whether they failed.
+    has_failed: bool,
 }
 
 /// Waits in a call of a process, where the call was recorded.
@@ -94,6 +69,24 @@ struct Entered {
     path: Option<Arc<str>>,
     /// The first of the descriptors that `poll()` is given.
     polled: Option<i32>,
+    /// How long its thread had no CPU since, in nanoseconds.
+    away: u64,
+    /// When its thread has left its CPU, while it has none.
+    left: Option<u64>,
+}
+
+impl Entered {
+    /// Returns how long the call took that ends now, and how long its thread had a CPU, in
+    /// nanoseconds.
+    fn took(&self, now: u64) -> CallTime {
+        let took = now.saturating_sub(self.at);
+        // When it got a CPU again was not seen.
+        let away = self.left.map_or(0, |left| now.saturating_sub(left));
+        CallTime {
+            took,
+            on_cpu: took.saturating_sub(self.away.saturating_add(away)),
+        }
+    }
 }
 
 impl CallSums {
@@ -119,9 +112,23 @@ impl CallSums {
             EventTypeId::SYSCALL_ENTER => self.enter(event),
             EventTypeId::SYSCALL_EXIT => self.leave(event),
             EventTypeId::FILTER if calls_are_recorded(event) == Some(false) => self.lose(),
+            EventTypeId::SWITCH_OUT | EventTypeId::SWITCH_IN => self.switch(&event.header),
             _ => {
                 self.open.follow(event);
             }
+        }
+    }
+
+    /// Notes that a thread gets or leaves its CPU.
+    fn switch(&mut self, header: &EventHeader) {
+        let Some(entered) = self.open.current_mut(header.tid) else {
+            return;
+        };
+        let now = header.time.0;
+        if header.event_type == EventTypeId::SWITCH_OUT {
+            entered.left = Some(now);
+        } else if let Some(left) = entered.left.take() {
+            entered.away = entered.away.saturating_add(now.saturating_sub(left));
         }
     }
 
@@ -133,28 +140,8 @@ impl CallSums {
             };
             sum.sampled = Some(share);
             sum.count_between = Some(windows.whole(of.pid, sum.count, cost).between);
-            let whole = |counted: &mut u64| {
-                *counted = windows.whole(of.pid, *counted, cost).likely;
-            };
-            let CallSum {
-                count,
-                ns,
-                errors,
-                zero,
-                bytes,
-                small,
-                small_ns,
-                thread: _,
-                sampled: _,
-                count_between: _,
-            } = sum;
-            for counted in [count, zero, bytes, small] {
-                whole(counted);
-            }
-            errors.iter_mut().for_each(|(_, count)| whole(count));
-            for time in [ns, small_ns] {
-                *time = windows.whole_ns(of.pid, *time);
-            }
+            let whole = |counted| windows.whole(of.pid, counted, cost).likely;
+            sum.scale(whole, |time| windows.whole_ns(of.pid, time));
         }
     }
 
@@ -183,6 +170,8 @@ impl CallSums {
             args: data.args,
             path,
             polled: polled.map(|fd| i32::from_ne_bytes(*fd)),
+            away: 0,
+            left: None,
         };
         self.open.enter(header.tid, key, entered);
     }
@@ -205,7 +194,9 @@ impl CallSums {
             pid: header.pid,
             key,
         };
-        self.note_object(of, &name, &entered);
+        let time = entered.took(header.time.0);
+        let has_failed = key.fails_with(returned);
+        self.note_object((of, has_failed), &name, &entered, time.on_cpu);
         let given = (&entered.args, entered.path.as_deref());
         self.descriptors
             .learn_exit(header.pid, &name, given, returned);
@@ -215,11 +206,18 @@ impl CallSums {
             pid: header.pid,
             tid: header.tid,
         };
-        let ns = header.time.0.saturating_sub(entered.at);
-        self.sums.get_or_insert(of).add(thread, &name, returned, ns);
+        let failed = has_failed.then_some(returned.saturating_neg());
+        let sum = self.sums.get_or_insert(of);
+        sum.add(thread, &name, (returned, failed), time);
     }
 
-    fn note_object(&mut self, of: CallOf, name: &str, entered: &Entered) {
+    fn note_object(
+        &mut self,
+        (of, has_failed): (CallOf, bool),
+        name: &str,
+        entered: &Entered,
+        on_cpu: u64,
+    ) {
         let by_descriptor = || {
             let opened = self.descriptors.get(of.pid, descriptor(entered.args[0]))?;
             (!opened.name.is_empty()).then(|| Arc::clone(&opened.name))
@@ -232,9 +230,15 @@ impl CallSums {
             return;
         };
         let count = self.objects.len();
-        let key = (of, object);
+        let key = CallsOn {
+            of,
+            object,
+            has_failed,
+        };
         if count < MOST_OBJECTS || self.objects.contains_key(&key) {
-            *self.objects.entry(key).or_default() += 1;
+            let (ns, calls) = self.objects.entry(key).or_default();
+            *ns = ns.saturating_add(on_cpu);
+            *calls += 1;
         }
     }
 
@@ -319,18 +323,16 @@ impl CallSums {
         self.sums.sorted()
     }
 
-    /// Returns the object that most of these calls were of, and how many.
+    /// Returns the object on which these calls had a CPU for longest, of those that failed or those
+    /// that did not, and the number of different objects.
     #[must_use]
-    pub fn main_object(&self, of: CallOf) -> Option<(Arc<str>, u64)> {
-        let of_it = self.objects.iter().filter(|((call, _), _)| *call == of);
-        let most = of_it.max_by(|((_, one), a), ((_, other), b)| a.cmp(b).then(other.cmp(one)));
-        most.map(|((_, object), count)| (Arc::clone(object), *count))
-    }
-
-    /// Counts the different objects of these calls.
-    #[must_use]
-    pub fn count_objects(&self, of: CallOf) -> usize {
-        self.objects.keys().filter(|(call, _)| *call == of).count()
+    pub fn main_object(&self, of: CallOf, has_failed: bool) -> Option<(Arc<str>, usize)> {
+        let meant = |on: &CallsOn| on.of == of && on.has_failed == has_failed;
+        let of_it = self.objects.iter().filter(|(on, _)| meant(on));
+        let count = of_it.clone().count();
+        let most = of_it
+            .max_by(|(one, a), (other, b)| a.cmp(b).then_with(|| other.object.cmp(&one.object)));
+        most.map(|(on, _)| (Arc::clone(&on.object), count))
     }
 }
 
@@ -394,16 +396,6 @@ fn is_on_descriptor(name: &str) -> bool {
     NAMES.contains(&name)
 }
 
-/// Tells whether a call returns how many bytes it has read or written.
-#[must_use]
-pub fn returns_bytes(name: &str) -> bool {
-    const NAMES: [&str; 14] = [
-        "read", "write", "readv", "writev", "pread64", "pwrite64", "preadv", "pwritev", "preadv2",
-        "pwritev2", "recvfrom", "recvmsg", "sendto", "sendmsg",
-    ];
-    NAMES.contains(&name)
-}
-
 impl UsualWait {
     /// Returns the detail of nearly all of the waits, where there were enough.
     fn detail(&self) -> Option<WaitDetail> {
@@ -412,40 +404,5 @@ impl UsualWait {
             is_inferred: true,
             ..self.detail.clone()
         })
-    }
-}
-
-impl CallSum {
-    fn add(&mut self, thread: Thread, name: &str, returned: i64, ns: u64) {
-        self.count += 1;
-        self.ns = self.ns.saturating_add(ns);
-        self.thread = thread;
-        self.zero += u64::from(returned == 0);
-        if (LOWEST_ERROR..0).contains(&returned) {
-            self.fail(returned.saturating_neg());
-        } else if returns_bytes(name) && returned > 0 {
-            self.bytes = self.bytes.saturating_add(returned.unsigned_abs());
-            if returned <= SMALL_BYTES {
-                self.small += 1;
-                self.small_ns = self.small_ns.saturating_add(ns);
-            }
-        }
-    }
-
-    fn fail(&mut self, error: i64) {
-        if let Some((_, count)) = self.errors.iter_mut().find(|(known, _)| *known == error) {
-            *count += 1;
-        } else if self.errors.len() < MOST_ERRORS {
-            self.errors.push((error, 1));
-        } else if let Some((_, count)) = self.errors.last_mut() {
-            *count += 1;
-        }
-    }
-
-    /// Returns the error that came most often, and how often.
-    #[must_use]
-    pub fn main_error(&self) -> Option<(i64, u64)> {
-        let errors = self.errors.iter().copied();
-        errors.max_by_key(|(error, count)| (*count, std::cmp::Reverse(*error)))
     }
 }

@@ -113,7 +113,10 @@ impl Gatherer {
         let lives = statistics.threads.iter().map(|(.., total)| total.all());
         let wall = lives.max().unwrap_or(0).min(statistics.span_ns);
         let known = statistics.threads.iter().map(|(.., total)| known(total));
-        let seen = known.max().unwrap_or(0).min(wall);
+        let seen = match statistics.lost {
+            0 => known.max().unwrap_or(0).min(wall),
+            _ => wall,
+        };
         let waits = self.seen.waits.totals().sorted().into_iter();
         let mut waits: Vec<_> = waits.map(|(key, total)| (key, *total)).collect();
         waits.sort_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));

@@ -1,6 +1,7 @@
 //! Facts that rules ask for: gathered event by event, in bounded memory, and put in order at the
 //! end.
 
+mod call_sum;
 mod calls;
 mod classes;
 mod crews;
@@ -14,7 +15,8 @@ mod processes;
 mod queues;
 mod windows;
 
-pub use calls::{CallOf, CallSum, CallSums, SMALL_BYTES, returns_bytes};
+pub use call_sum::{CallSum, SMALL_BYTES, returns_bytes};
+pub use calls::{CallOf, CallSums};
 pub use classes::WaitClass;
 pub use crews::{Crew, Crews};
 pub use details::{Details, WaitDetail};
@@ -40,7 +42,8 @@ pub struct TraceFacts {
     pub crews: Crews,
     /// How long the thread was there that was there longest, in nanoseconds.
     pub wall: u64,
-    /// That time, as far as the activity of the thread is known.
+    /// That time, as far as the activity of the thread is known; all of it where events were lost:
+    /// of what is not known, nothing is explained.
     pub seen: u64,
     /// Waits, the longest together first.
     pub waits: Vec<(WaitKey, WaitTotal)>,
@@ -71,10 +74,16 @@ impl TraceFacts {
     }
 
     /// Returns how long what a thread did is known, of the thread of which it is known for longest,
-    /// in nanoseconds.
+    /// in nanoseconds; where events were lost, how long it was there.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.seen
+    }
+
+    /// Tells whether events were lost: what is known of times is the least that they are.
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        self.statistics.lost > 0
     }
 
     /// Returns the name of a thread, as it was recorded: any bytes.

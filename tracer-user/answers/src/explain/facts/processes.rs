@@ -1,6 +1,8 @@
 //! Processes that were made, and how long they lived.
 
-use foldhash::HashMap;
+use std::collections::BTreeSet;
+
+use foldhash::{HashMap, HashSet};
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::ForkData;
 use tracer_engine::event::{Event, MonotonicNs};
@@ -8,6 +10,9 @@ use zerocopy::FromBytes as _;
 
 /// Processes that live at a time, and names of those that have ended.
 const MOST: usize = 65_536;
+
+/// Times that are told apart.
+const MOST_TIMES: usize = 262_144;
 
 /// A process that lives for less is a short one.
 pub const SHORT_NS: u64 = 100_000_000;
@@ -26,6 +31,12 @@ pub struct Short {
 pub struct MadeProcesses {
     alive: HashMap<i32, (MonotonicNs, i32)>,
     short: HashMap<(Vec<u8>, i32), Short>,
+    /// Times in which short processes lived, by the process that made them: in order, and apart.
+    times: HashMap<i32, Vec<(u64, u64)>>,
+    /// How many these are.
+    time_count: usize,
+    /// Processes that have pages in common with another one since a fork.
+    sharing: HashSet<i32>,
 }
 
 impl MadeProcesses {
@@ -37,10 +48,16 @@ impl MadeProcesses {
                 let Ok((data, _)) = ForkData::read_from_prefix(event.data) else {
                     return;
                 };
+                let child = data.child_pid.cast_signed();
                 if self.alive.len() < MOST {
-                    let child = data.child_pid.cast_signed();
                     self.alive.insert(child, (header.time, header.pid));
                 }
+                if self.sharing.len() < MOST {
+                    self.sharing.extend([child, header.pid]);
+                }
+            }
+            EventTypeId::EXEC => {
+                self.sharing.remove(&header.pid);
             }
             EventTypeId::EXIT => {
                 let Some((since, parent)) = self.alive.remove(&header.pid) else {
@@ -53,10 +70,47 @@ impl MadeProcesses {
                     let short = self.short.entry(key).or_default();
                     short.count += 1;
                     short.ns = short.ns.saturating_add(ns);
+                    self.add_time(parent, (since.0, header.time.0));
                 }
             }
             _ => {}
         }
+    }
+
+    /// Adds the time of a short process, which ends after all those before.
+    fn add_time(&mut self, parent: i32, (mut from, to): (u64, u64)) {
+        let times = self.times.entry(parent).or_default();
+        self.time_count -= times.len();
+        while let Some((begin, _)) = times.pop_if(|(_, end)| *end >= from) {
+            from = from.min(begin);
+        }
+        if self.time_count < MOST_TIMES {
+            times.push((from, to));
+        }
+        self.time_count += times.len();
+    }
+
+    /// Returns the time in which short processes of these makers lived, each moment once, in
+    /// nanoseconds.
+    #[must_use]
+    pub fn time_of_short(&self, makers: &BTreeSet<i32>) -> u64 {
+        let times = makers.iter().filter_map(|pid| self.times.get(pid));
+        let mut times: Vec<(u64, u64)> = times.flatten().copied().collect();
+        times.sort_unstable();
+        let mut until = 0;
+        let mut sum = 0_u64;
+        for (from, to) in times {
+            sum = sum.saturating_add(to.saturating_sub(from.max(until)));
+            until = until.max(to);
+        }
+        sum
+    }
+
+    /// Tells whether a process has pages in common with another one since a fork, as far as that
+    /// was recorded.
+    #[must_use]
+    pub fn is_sharing(&self, pid: i32) -> bool {
+        self.sharing.contains(&pid)
     }
 
     /// Returns the short processes by their name and by the process that made them, in order.

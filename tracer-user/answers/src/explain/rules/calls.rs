@@ -1,10 +1,12 @@
 //! Rules of system calls: too many small ones, those that fail, those that ask again and again.
 
+use std::collections::BTreeMap;
+
 use tracer_analysis::Thread;
 
 use super::super::facts::{CallOf, CallSum, Crew, SMALL_BYTES, TraceFacts, returns_bytes};
 use super::super::finding::{RuleFinding, Sure};
-use super::support::{crew_name, place, share, thousandths};
+use super::support::{names_of, place, share, thousandths};
 use crate::queries::words::call_name;
 use tracer_syscalls::names::error_name;
 
@@ -27,30 +29,57 @@ const ASK: [&str; 12] = [
     "clock_gettime",
 ];
 
-fn about(rule: &'static str, facts: &TraceFacts, of: CallOf, sum: &CallSum) -> Option<RuleFinding> {
+/// Returns the threads of a name that had a CPU for longest in these calls, and how many of them
+/// made some.
+fn callers<'a>(
+    facts: &'a TraceFacts,
+    of: CallOf,
+    sum: &CallSum,
+) -> Option<(&'a Crew, Vec<Thread>)> {
+    let mut crews: BTreeMap<&[u8], (u64, u64, &Crew, Vec<Thread>)> = BTreeMap::new();
+    for (thread, (ns, calls)) in &sum.callers {
+        let Some(crew) = facts.crews.find(*thread) else {
+            continue;
+        };
+        let found = crews.entry(&crew.comm);
+        let (all_ns, all_calls, _, threads) = found.or_insert((0, 0, crew, Vec::new()));
+        *all_ns = all_ns.saturating_add(*ns);
+        *all_calls = all_calls.saturating_add(*calls);
+        threads.push(*thread);
+    }
+    let most = crews
+        .into_values()
+        .max_by_key(|(ns, calls, ..)| (*ns, *calls));
     let leader = Thread {
         pid: of.pid,
         tid: of.pid,
     };
-    let crew = facts
-        .crews
-        .find(sum.thread)
-        .or_else(|| facts.crews.find(leader))?;
+    match most {
+        Some((.., crew, threads)) => Some((crew, threads)),
+        None => Some((facts.crews.find(leader)?, Vec::new())),
+    }
+}
+
+fn about(
+    rule: &'static str,
+    facts: &TraceFacts,
+    (of, sum): (CallOf, &CallSum),
+    has_failed: bool,
+) -> Option<RuleFinding> {
+    let (crew, threads) = callers(facts, of, sum)?;
     let name = call_name(of.key);
     let at = facts.places.of_work(|thread, _| thread.pid == of.pid);
+    let object = facts.calls.main_object(of, has_failed);
     Some(RuleFinding {
         rule,
-        who: crew_name(crew),
+        who: names_of(crew, &threads),
         what: String::new(),
         place: place(at, u64::MAX),
         spot: at.map(|at| at.spot),
         line: None,
-        object: facts
-            .calls
-            .main_object(of)
-            .map(|(object, _)| object.to_string()),
+        object: object.map(|(object, _)| object.to_string()),
         by: None,
-        ns: sum.ns,
+        ns: sum.cpu_ns,
         share: 0,
         count: sum.count,
         longest: None,
@@ -95,8 +124,8 @@ struct OnCpu {
     share: u64,
 }
 
-/// Returns the time that so many calls of a crew take, which were in the kernel for `in_calls` and
-/// are `part` thousandths of its calls: that in the kernel, and where they are `most` thousandths
+/// Returns the time that so many calls of a crew take, which had a CPU for `in_calls` and are
+/// `part` thousandths of its calls: that in the kernel, and where they are `most` thousandths
 /// or more, that around them, as it prepares them and looks at what they return.
 fn on_cpu(
     facts: &TraceFacts,
@@ -128,7 +157,7 @@ pub fn small(facts: &TraceFacts) -> Vec<RuleFinding> {
         if !returns_bytes(&name) || sum.small < MANY || few * 10 < sum.count * 9 {
             return None;
         }
-        let mut found = about("small-io", facts, of, sum)?;
+        let mut found = about("small-io", facts, (of, sum), false)?;
         let crew = facts.crews.named(&found.comm)?;
         set_count(&mut found, sum.small);
         let part = part_of_calls(facts, of, sum.small);
@@ -148,11 +177,10 @@ pub fn small(facts: &TraceFacts) -> Vec<RuleFinding> {
             found.next = "stat --syscalls %file,%desc".to_owned();
             return Some(found);
         }
-        let objects = facts.calls.count_objects(of);
-        let on = match (&found.object, objects) {
-            (Some(object), 1) => format!(" of {object}"),
-            (Some(object), many) => format!(" of {object} and {} more", many - 1),
-            (None, _) => String::new(),
+        let on = match facts.calls.main_object(of, false) {
+            Some((object, 1)) => format!(" of {object}"),
+            Some((object, many)) => format!(" of {object} and {} more", many.saturating_sub(1)),
+            None => String::new(),
         };
         found.what = format!(
             "made many small calls of {name}(){on}: {mean} bytes each in the mean, and at most \
@@ -170,7 +198,7 @@ struct SmallFiles {
     opened: u64,
     /// Calls that open, look at, read and close them.
     calls: u64,
-    /// Their time, in nanoseconds.
+    /// How long threads had a CPU in these, in nanoseconds.
     ns: u64,
 }
 
@@ -204,7 +232,7 @@ fn small_files(facts: &TraceFacts, of: CallOf, sum: &CallSum) -> Option<SmallFil
         }
         if is_open || other == of || BESIDE.contains(&name.as_str()) {
             files.calls = files.calls.saturating_add(calls.count);
-            files.ns = files.ns.saturating_add(calls.ns);
+            files.ns = files.ns.saturating_add(calls.cpu_ns);
         }
     }
     (files.opened >= MANY && files.opened.saturating_mul(2) >= sum.small).then_some(files)
@@ -219,10 +247,10 @@ pub fn failing(facts: &TraceFacts) -> Vec<RuleFinding> {
             return None;
         }
         let name = call_name(of.key);
-        let mut found = about("failing", facts, of, sum)?;
+        let mut found = about("failing", facts, (of, sum), true)?;
         let part = part_of_calls(facts, of, count);
         let crew = facts.crews.named(&found.comm)?;
-        let taken = on_cpu(facts, crew, (count, sum.ns), (part, 300));
+        let taken = on_cpu(facts, crew, (count, sum.failed_ns), (part, 300));
         (found.ns, found.share) = (taken.ns, taken.share);
         set_count(&mut found, count);
         let error = error_name(i32::try_from(error).unwrap_or(0)).unwrap_or("an error");
@@ -251,9 +279,9 @@ pub fn polling(facts: &TraceFacts) -> Vec<RuleFinding> {
         if part < 400 {
             return None;
         }
-        let mut found = about("polling", facts, of, sum)?;
+        let mut found = about("polling", facts, (of, sum), false)?;
         let crew = facts.crews.named(&found.comm)?;
-        let taken = on_cpu(facts, crew, (sum.zero, sum.ns), (part, 0));
+        let taken = on_cpu(facts, crew, (sum.zero, sum.cpu_ns), (part, 0));
         (found.ns, found.share) = (taken.ns, taken.share);
         set_count(&mut found, sum.zero);
         found.what = format!(

@@ -177,6 +177,13 @@ pub fn hot(facts: &TraceFacts) -> Vec<RuleFinding> {
     vec![found]
 }
 
+fn of_crew_processes<'a>(facts: &'a TraceFacts, crew: &Crew) -> impl Iterator<Item = i32> + 'a {
+    let comm = crew.comm.clone();
+    let threads = facts.statistics.threads.iter();
+    let of_crew = threads.filter(move |(_, name, _)| *name == comm);
+    of_crew.map(|(thread, ..)| thread.pid)
+}
+
 /// Finds page faults that take a large part of the time that a program runs.
 pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
     /// Fewer samples say too little.
@@ -231,10 +238,14 @@ pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
             .of_work(|thread, work| is_of(thread) && work == Work::Fault);
         found.place = place(work, ns);
         found.spot = work.map(|work| work.spot);
-        let why = if copies * 4 > count {
-            "most or many of them copy pages that are shared since a fork"
-        } else {
-            "memory that is touched for the first time"
+        let is_forked = of_crew_processes(facts, crew).any(|pid| facts.made.is_sharing(pid));
+        let why = match (copies * 4 > count, is_forked) {
+            (true, true) => "most or many of them copy pages that are shared since a fork",
+            (true, false) => {
+                "most or many of them are writes to pages that are of a file, were read before, or \
+                 are shared since a fork that was not recorded"
+            }
+            (false, _) => "memory that is touched for the first time",
         };
         found.what = format!("ran in the kernel for page faults: {why}");
         found.next = "stat --add-events fault".to_owned();

@@ -1,6 +1,6 @@
 //! Rules of processes: many short ones, and those that are stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tracer_analysis::{PathPart, Thread};
 
@@ -11,8 +11,8 @@ use super::support::{crew_name, harmless, share, thousandths};
 /// Short processes before they are many.
 const MANY: u64 = 20;
 
-/// Process, the short ones that it and those of its name have made, and how many of each name.
-type Makers<'a> = (Thread, Short, BTreeMap<&'a [u8], u64>);
+/// Processes of a name, the short ones that they have made, and how many of each name.
+type Makers<'a> = (BTreeSet<i32>, Short, BTreeMap<&'a [u8], u64>);
 
 /// Finds programs that make many short processes.
 pub fn many_short(facts: &TraceFacts) -> Vec<RuleFinding> {
@@ -24,17 +24,22 @@ pub fn many_short(facts: &TraceFacts) -> Vec<RuleFinding> {
         };
         // Processes of which a short one made another are those of its name.
         let comm = facts.name(leader).to_vec();
-        let (_, sum, names) = by_parent
-            .entry(comm)
-            .or_insert_with(|| (leader, Short::default(), BTreeMap::new()));
+        let (makers, sum, names) = by_parent.entry(comm).or_default();
+        makers.insert(parent);
         sum.count = sum.count.saturating_add(short.count);
         sum.ns = sum.ns.saturating_add(short.ns);
         *names.entry(name).or_default() += short.count;
     }
-    let found = by_parent.into_values().filter_map(|(leader, sum, names)| {
+    let found = by_parent.into_values().filter_map(|(makers, sum, names)| {
         if sum.count < MANY {
             return None;
         }
+        let leader = makers.first().map(|pid| Thread {
+            pid: *pid,
+            tid: *pid,
+        })?;
+        // Those that live at the same time take no more of it.
+        let time = facts.made.time_of_short(&makers);
         let crew = facts.crews.find(leader)?;
         let mut names: Vec<_> = names.into_iter().collect();
         names.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
@@ -57,7 +62,7 @@ pub fn many_short(facts: &TraceFacts) -> Vec<RuleFinding> {
             object: None,
             by: None,
             ns: sum.ns,
-            share: thousandths(sum.ns, facts.seen()),
+            share: thousandths(time, facts.seen()),
             count: sum.count,
             longest: None,
             sure: Sure::Measured,
@@ -82,9 +87,10 @@ pub fn stopped(facts: &TraceFacts) -> Vec<RuleFinding> {
         Some(RuleFinding {
             rule: "stopped",
             who: crew_name(crew),
-            what: "was stopped: by a signal (SIGSTOP, SIGTSTP), or by a debugger or strace that \
-                   traces it"
-                .to_owned(),
+            what:
+                "was stopped: by a signal (SIGSTOP, SIGTSTP), by a debugger or strace that traces \
+                   it, or since its control group was frozen"
+                    .to_owned(),
             place: None,
             spot: None,
             line: None,
@@ -94,7 +100,7 @@ pub fn stopped(facts: &TraceFacts) -> Vec<RuleFinding> {
             share: share(facts, crew, ns, |leaf| {
                 matches!(leaf.part, PathPart::Stopped(_) | PathPart::StillStopped(_))
             }),
-            count: 1,
+            count: crew.total.stops,
             longest: None,
             sure: Sure::Measured,
             sampled: None,

@@ -48,6 +48,20 @@ pub fn crew_name(crew: &Crew) -> String {
     }
 }
 
+/// Names these threads of a crew, in the same way; all of them where there are none.
+#[must_use]
+pub fn names_of(crew: &Crew, threads: &[Thread]) -> String {
+    let processes: BTreeSet<i32> = threads.iter().map(|thread| thread.pid).collect();
+    let some = Crew {
+        comm: crew.comm.clone(),
+        first: threads.iter().min().copied().unwrap_or_default(),
+        threads: threads.len(),
+        processes: processes.len(),
+        ..Crew::default()
+    };
+    crew_name(if threads.is_empty() { crew } else { &some })
+}
+
 fn named(crew: &Crew) -> String {
     match harmless(&crew.comm) {
         name if name.is_empty() => "(no name)".to_owned(),
@@ -59,8 +73,13 @@ fn named(crew: &Crew) -> String {
 /// thread is known, what lies on it counts, and what lies beside it half.
 #[must_use]
 pub fn share(facts: &TraceFacts, crew: &Crew, ns: u64, is_part: impl Fn(&Leaf) -> bool) -> u64 {
-    let known = crew.total.all().saturating_sub(crew.total.unknown);
-    let life = known.max(facts.seen());
+    let unknown = if facts.is_lossy() {
+        0
+    } else {
+        crew.total.unknown
+    };
+    let life = crew.total.all().saturating_sub(unknown);
+    let life = life.max(facts.seen());
     let of_threads = thousandths(ns, life);
     match &facts.path {
         None => of_threads,
@@ -226,7 +245,7 @@ pub fn of_waits(
     let at = facts.places.of_waits(is_meant);
     RuleFinding {
         rule,
-        who: crew_name(crew),
+        who: names_of(crew, &waits.threads.iter().copied().collect::<Vec<_>>()),
         what: String::new(),
         place: place(at, waits.total.ns),
         spot: at.map(|at| at.spot),

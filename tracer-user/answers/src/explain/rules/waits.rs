@@ -213,10 +213,19 @@ pub fn hung(facts: &TraceFacts) -> Vec<RuleFinding> {
         return Vec::new();
     };
     let open = by_crew(facts, |key, _| key.by == EndedBy::Nothing);
+    // What has a time limit comes.
+    let mut classes = facts.waits.iter().map(|(key, _)| facts.detail(key).class);
+    if classes.any(|class| matches!(class, WaitClass::Sleep | WaitClass::TimedFutex)) {
+        return Vec::new();
+    }
+    // Without what the call was given, it is not known whether it has one.
+    let is_known = facts
+        .waits
+        .iter()
+        .all(|(key, _)| key.reason.function != FunctionId::NONE);
     let is_for_work = facts.waits.iter().all(|(key, _)| {
         let class = facts.detail(key).class;
-        class.is_for_work() && class != WaitClass::Futex && class != WaitClass::TimedFutex
-            || class == WaitClass::Sleep
+        class.is_for_work() && class != WaitClass::Futex
     });
     let Some((crew, waits)) = open.into_iter().next() else {
         return Vec::new();
@@ -231,6 +240,9 @@ pub fn hung(facts: &TraceFacts) -> Vec<RuleFinding> {
         still.trim_end_matches('.')
     );
     found.share = thousandths(waits.total.longest, facts.seen());
+    if !is_known {
+        found.sure = Sure::Inferred("whether these waits have a time limit was not recorded");
+    }
     found.place = found.place.or(where_to.map(|name| format!("in {name}")));
     found.next = "why --now".to_owned();
     found.count = waits.threads.len() as u64;
