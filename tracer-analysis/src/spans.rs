@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use foldhash::fast::RandomState;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
+use tracer_common::kernel::{ExecData, SyscallEnterData, SyscallExitData};
 use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::fields::span_id;
 use zerocopy::FromBytes;
@@ -236,6 +236,11 @@ impl Spans {
     /// `ended`.
     pub fn feed(&mut self, event: &Event<'_>, mut ended: impl FnMut(Span)) -> bool {
         let header = event.header;
+        if header.event_type == EventTypeId::EXEC
+            && let Some(old) = ExecData::old_tid_of(event.data)
+        {
+            self.open.rename(self.rules.len(), old, header.tid);
+        }
         let Some(borders) = self.by_type.get(&header.event_type) else {
             return match header.event_type {
                 EventTypeId::THREAD_EXIT => self.open.forget(self.rules.len(), header.tid),
@@ -521,6 +526,20 @@ impl Open {
         is_one
     }
 
+    /// Notes that a thread goes on under another tid, whose thread has ended, as it runs another
+    /// program.
+    fn rename(&mut self, rules: usize, old: i32, new: i32) {
+        if old == new || self.count == 0 {
+            return;
+        }
+        self.forget(rules, new);
+        for rule in 0..rules {
+            if let Some(begun) = self.open.remove(&(rule, Key::Thread(old))) {
+                self.open.insert((rule, Key::Thread(new)), begun);
+            }
+        }
+    }
+
     /// Forgets the spans of a process that has ended, or runs another program: its tasks have ended
     /// too. Tells whether there were any.
     fn forget_tasks(&mut self, of: i32) -> bool {
@@ -551,6 +570,8 @@ fn number_of(event: &Event<'_>) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use tracer_common::event_type::FIRST_USER_EVENT;
+
+    use zerocopy::{FromZeros, IntoBytes};
 
     use super::*;
     use crate::story::header;
@@ -607,6 +628,41 @@ mod tests {
         assert_eq!(of_thread.oldest(), None);
         assert_eq!(of_thread.counts(0), Counts { begun: 3, ended: 3 });
         assert_eq!(of_thread.unended(), Unended::default());
+    }
+
+    #[test]
+    fn a_thread_that_execs_under_another_tid_ends_its_call_there() {
+        let border = |event_type| Border {
+            event_type,
+            syscall: Some(59),
+            key: None,
+        };
+        let mut calls = Spans::default();
+        calls.add_rule(SpanRule {
+            poll: None,
+            begin: border(EventTypeId::SYSCALL_ENTER),
+            end: border(EventTypeId::SYSCALL_EXIT),
+            is_kernels: true,
+        });
+        let mut enter = SyscallEnterData::new_zeroed();
+        enter.number = 59;
+        let mut exit = SyscallExitData::new_zeroed();
+        exit.number = 59;
+        let mut exec = ExecData::new_zeroed();
+        exec.old_tid = 2;
+        let events = [
+            // The first thread is in a call that it never returns from.
+            (10, EventTypeId::SYSCALL_ENTER, 1, enter.as_bytes()),
+            (20, EventTypeId::SYSCALL_ENTER, 2, enter.as_bytes()),
+            (30, EventTypeId::EXEC, 1, exec.as_bytes()),
+            (40, EventTypeId::SYSCALL_EXIT, 1, exit.as_bytes()),
+        ];
+        assert_eq!(spans(&mut calls, &events), [(2, 1, 20, 20)]);
+        let expected = Unended {
+            thread_ended: 1,
+            ..Unended::default()
+        };
+        assert_eq!(calls.unended(), expected);
     }
 
     #[test]

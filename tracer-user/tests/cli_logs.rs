@@ -21,6 +21,8 @@ struct Log {
     writer: LogWriter,
     types: EventTypes,
     events: u64,
+    /// Name of the thread.
+    name: &'static [u8],
 }
 
 impl Log {
@@ -47,12 +49,18 @@ impl Log {
             writer: LogWriter::create(file, &header, options).unwrap(),
             types: EventTypes::default(),
             events: 0,
+            name: b"clock",
             folder,
         }
     }
 
     fn completed(events: u64) -> Completed {
+        Self::of_program(events, b"clock")
+    }
+
+    fn of_program(events: u64, name: &'static [u8]) -> Completed {
         let mut log = Self::new();
+        log.name = name;
         log.add(events);
         log.complete()
     }
@@ -83,7 +91,7 @@ impl Log {
             let header = self.header(event_type);
             let data = self.events.to_string();
             self.writer
-                .append(&header, data.as_bytes(), b"clock", &self.types)
+                .append(&header, data.as_bytes(), self.name, &self.types)
                 .unwrap();
         }
         self.writer.flush(&Ledger::default()).unwrap();
@@ -652,6 +660,38 @@ fn each_answer_says_what_a_damaged_log_lacks() {
         };
         assert!(damage["bytes"].as_u64() > Some(0), "{command}: {json}");
     }
+}
+
+#[test]
+fn two_programs_and_two_machines_are_not_compared_as_if_they_were_one() {
+    let compare = |one: &Completed, other: &Completed| {
+        let other = other.path();
+        let other = other.to_str().unwrap();
+        let said = |options: &[&str]| {
+            let output = output("compare", &one.path(), &[&[other], options].concat());
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let json = said(&["--format", "json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        (said(&[]), json)
+    };
+    let (short, long) = (Log::completed(100), Log::completed(1000));
+    let (text, json) = compare(&short, &long);
+    assert!(text.contains("all of clock: slower, "), "{text}");
+    assert!(json["subjects"][0]["other_name"].is_null(), "{json}");
+    assert!(!text.contains("different systems"), "{text}");
+
+    let bell = Log::of_program(1000, b"bell");
+    let (text, json) = compare(&short, &bell);
+    let words = "all of bell: not to be compared by itself with clock, another program";
+    assert!(text.contains(words), "{text}");
+    assert_eq!(json["subjects"][0]["verdict"], "unsure", "{json}");
+    assert_eq!(json["subjects"][0]["other_name"], "clock", "{json}");
+
+    make_foreign(&long.path());
+    let (text, json) = compare(&short, &long);
+    assert!(text.contains("recorded on different systems"), "{text}");
+    assert_eq!(json["b"][0]["machine"], "s390x", "{json}");
 }
 
 #[test]

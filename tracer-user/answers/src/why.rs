@@ -142,6 +142,12 @@ fn answer(why: &Why, is_brief: bool) -> String {
     if let Some(missing) = why.paths.missing_events() {
         out.push_str(&format!("{missing}\n"));
     }
+    if let Some(at) = why.paths.used_again() {
+        let since = seconds(at.0.saturating_sub(why.start.0));
+        out.push_str(&format!(
+            "another thread has this tid from {since} on: --from asks about that one\n"
+        ));
+    }
     if let Some(unended) = why.paths.unended_line() {
         out.push_str(&format!("{unended}\n"));
     }
@@ -254,6 +260,7 @@ pub fn json(why: &Why) -> Value {
         "has_wakeups": has_wakeups,
         "not_followed": why.paths.unfollowed(),
         "interrupted": why.paths.interrupted(),
+        "used_again_ns": why.paths.used_again().map(|at| at.0.saturating_sub(start)),
         "unended": render_unended(why.paths.unended()),
         "spans": kinds,
         "slowest": shown,
@@ -287,4 +294,88 @@ pub fn render_shown(paths: &Paths, shown: &ShownSpan, start: u64) -> Value {
         members.insert("segments".to_owned(), segments);
     }
     one
+}
+
+#[cfg(test)]
+mod tests {
+    use tracer_common::event_type::EventTypeId;
+    use tracer_common::kernel::{ForkData, SwitchInData, SwitchOutData};
+    use tracer_engine::event::{Event, EventHeader, Truncation};
+    use tracer_event::event_view::EventView;
+    use zerocopy::{FromZeros as _, IntoBytes as _};
+
+    use super::*;
+
+    /// Answers about thread 7: that of process 7 runs from 10 to 40, and one of process 5 from 100
+    /// to 180. The end of the first is recorded where `has_end`.
+    fn of_two(from: Option<u64>, has_end: bool) -> Why {
+        let mut paths = Paths::new(
+            Question::Thread {
+                tid: Some(7),
+                from: from.map(MonotonicNs),
+                until: None,
+            },
+            SpanChoice {
+                slowest: 3,
+                ..SpanChoice::default()
+            },
+        );
+        let mut feed = |at, event_type, (pid, tid), data: &[u8]| {
+            let header = EventHeader {
+                time: MonotonicNs(at),
+                event_type,
+                pid,
+                tid,
+                thread_id: 0,
+                program_address: 0,
+                cpu: Some(u32::from(tid != 7)),
+                truncation: Truncation::None,
+            };
+            let view = EventView::bare(Event { header, data }, b"x");
+            paths.event(&view).unwrap();
+        };
+        let left = |ran_ns| {
+            let mut data = SwitchOutData::new_zeroed();
+            (data.state, data.ran_ns) = (0x80, ran_ns);
+            data
+        };
+        let (got, first, second) = (SwitchInData::new_zeroed(), (7, 7), (5, 7));
+        feed(10, EventTypeId::SWITCH_IN, first, got.as_bytes());
+        if has_end {
+            feed(40, EventTypeId::EXIT, first, b"");
+            feed(40, EventTypeId::SWITCH_OUT, first, left(30).as_bytes());
+        }
+        let mut made = ForkData::new_zeroed();
+        (made.child_pid, made.child_tid) = (5, 7);
+        feed(90, EventTypeId::THREAD_CREATE, (5, 5), made.as_bytes());
+        feed(100, EventTypeId::SWITCH_IN, second, got.as_bytes());
+        feed(180, EventTypeId::SWITCH_OUT, second, left(80).as_bytes());
+        Why::finish(paths, &Summary::default())
+    }
+
+    /// Process, beginning and length of what is explained.
+    fn explained(why: &Why) -> (i32, u64, u64) {
+        let span = &why.paths.shown()[0].span;
+        (span.thread.pid, span.from.0, span.ns())
+    }
+
+    #[test]
+    fn a_tid_that_is_used_again_is_that_of_another_thread() {
+        let first = of_two(None, true);
+        assert_eq!(explained(&first), (7, 10, 30));
+        assert_eq!(json(&first)["used_again_ns"], 80);
+        let words = "another thread has this tid from 0.000000 s on";
+        assert!(text(&first, false).contains(words));
+
+        let unended = of_two(None, false);
+        assert_eq!(
+            explained(&unended),
+            (7, 10, 80),
+            "until the tid was given anew"
+        );
+
+        let second = of_two(Some(60), true);
+        assert_eq!(explained(&second), (5, 60, 120));
+        assert!(json(&second)["used_again_ns"].is_null());
+    }
 }

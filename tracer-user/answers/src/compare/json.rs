@@ -32,8 +32,11 @@ pub fn json(comparison: &Comparison) -> Value {
 
 fn runs(runs: &[Run]) -> Value {
     let runs = runs.iter().map(|run| {
+        let [kernel, machine] = &run.system;
         json!({
             "file": run.file.to_string_lossy(),
+            "kernel_release": String::from_utf8_lossy(kernel),
+            "machine": String::from_utf8_lossy(machine),
             "lost": run.lost,
             "damage": run.damage.map(damage),
             "unrecorded": run.unrecorded,
@@ -47,6 +50,7 @@ fn difference(difference: &Difference) -> Value {
     let [a, b] = &difference.sides;
     json!({
         "name": String::from_utf8_lossy(&difference.name),
+        "other_name": difference.other.as_ref().map(|name| String::from_utf8_lossy(name)),
         "kind": if difference.is_of_spans { "span" } else { "whole" },
         "verdict": difference.verdict.word(),
         "chance": difference.chance,

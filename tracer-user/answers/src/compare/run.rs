@@ -33,6 +33,8 @@ const MOST_WITH_TIMELINES: usize = 64;
 pub struct Run {
     /// The log.
     pub file: PathBuf,
+    /// The kernel's release and the machine that it was recorded on: any bytes.
+    pub system: [Vec<u8>; 2],
     /// Whether anything is missing in it.
     pub outcome: Outcome,
     /// Events that the trace lost.
@@ -153,6 +155,7 @@ impl Run {
         let stacks = stacks.iter().map(|(kind, of)| (*kind, stacks_of(of)));
         Ok(Self {
             file: file.to_owned(),
+            system: system_of(walk.log()),
             outcome: statistics.outcome(),
             lost: statistics.lost,
             condition: statistics.summary.condition_with_calls(),
@@ -172,6 +175,11 @@ impl Run {
         let mut stacks = self.stacks.iter();
         stacks.find(|(one, _)| *one == kind).map(|(_, times)| times)
     }
+}
+
+fn system_of(log: &impl Log) -> [Vec<u8>; 2] {
+    let system = log.system();
+    [system.kernel_release.clone(), system.machine.clone()]
 }
 
 /// Makes what finds the critical path of the first process.

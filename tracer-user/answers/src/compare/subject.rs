@@ -16,6 +16,8 @@ use super::timeline::Timeline;
 pub struct Difference {
     /// Name of the spans, or of the process.
     pub name: Vec<u8>,
+    /// Name of another process that it is compared with: two programs may have nothing in common.
+    pub other: Option<Vec<u8>>,
     /// Whether it is of spans.
     pub is_of_spans: bool,
     /// Word for the difference.
@@ -126,13 +128,35 @@ pub fn differences(a: &[Run], b: &[Run]) -> Vec<Difference> {
     };
     let name = b.iter().find_map(|run| run.whole.as_ref());
     let name = name.map_or(&[][..], |(name, _)| name);
-    all.extend(difference((name, false), &wholes(a), &wholes(b), &calls));
+    let whole = difference((name, false), &wholes(a), &wholes(b), &calls);
+    all.extend(whole.map(|whole| whole.between_programs(other_program(name, a, b))));
     // Those that are clearly other than before come first.
     all.sort_by_key(|found| matches!(found.verdict, Change::Same | Change::Unsure));
     all
 }
 
+/// Returns the name of the first process of a run that has another name than this.
+fn other_program(name: &[u8], a: &[Run], b: &[Run]) -> Option<Vec<u8>> {
+    let names = a.iter().chain(b).filter_map(|run| run.whole.as_ref());
+    let mut others = names.filter(|(of, _)| of != name);
+    others.next().map(|(of, _)| of.clone())
+}
+
 impl Difference {
+    /// Returns the difference between a process and this other one, where there is one: whether it
+    /// is slower cannot be told.
+    fn between_programs(self, other: Option<Vec<u8>>) -> Self {
+        let verdict = match &other {
+            Some(_) => Change::Unsure,
+            None => self.verdict,
+        };
+        Self {
+            other,
+            verdict,
+            ..self
+        }
+    }
+
     /// Returns by how much all spans together are longer or shorter.
     fn weight(&self) -> u64 {
         let [a, b] = &self.sides;
@@ -170,6 +194,7 @@ fn difference(
     };
     Some(Difference {
         name: name.to_vec(),
+        other: None,
         is_of_spans,
         verdict,
         chance,

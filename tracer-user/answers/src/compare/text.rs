@@ -33,6 +33,9 @@ pub fn text(comparison: &Comparison) -> String {
     for (letter, runs) in [("A", &comparison.a), ("B", &comparison.b)] {
         push_side(&mut out, letter, runs);
     }
+    if let Some(systems) = other_systems(comparison) {
+        out.push_str(&systems);
+    }
     let all = &comparison.differences;
     let is_alike = |one: &Difference| matches!(one.verdict, Change::Same | Change::Unsure);
     if all.is_empty() {
@@ -63,6 +66,20 @@ pub fn text(comparison: &Comparison) -> String {
         }
     }
     out
+}
+
+/// Says that the logs are not all of one kind of machine and one kernel.
+fn other_systems(comparison: &Comparison) -> Option<String> {
+    let mut runs = comparison.a.iter().chain(&comparison.b);
+    let first = &runs.next()?.system;
+    let other = &runs.find(|run| run.system != *first)?.system;
+    let [first, other] = [first, other].map(|system| {
+        let [kernel, machine] = system.each_ref().map(|part| people(part));
+        format!("Linux {kernel} on {machine}")
+    });
+    Some(format!(
+        "recorded on different systems ({first}, and {other}): that makes a difference too\n"
+    ))
 }
 
 fn push_side(out: &mut String, letter: &str, runs: &[Run]) {
@@ -105,9 +122,15 @@ pub fn heading(difference: &Difference) -> String {
     } else {
         format!("all of {}", people(&difference.name))
     };
+    let judged = match &difference.other {
+        Some(other) => format!(
+            "not to be compared by itself with {}, another program",
+            people(other)
+        ),
+        None => verdict(difference.verdict, before, after),
+    };
     format!(
-        "{what}: {}, {}, {} before",
-        verdict(difference.verdict, before, after),
+        "{what}: {judged}, {}, {} before",
         duration(after),
         duration(before)
     )

@@ -21,7 +21,7 @@ use super::scope::{Question, SpanChoice};
 use super::stillness::Stillness;
 use super::unmet::{KnownEvents, none_named, unended_words, unmet};
 use super::works::{Works, is_message};
-use super::{Commands, Functions, Groups, LastNames, Scope, SpanSpec};
+use super::{Commands, Functions, Groups, LastNames, Scope, SpanSpec, made_by};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
@@ -91,6 +91,10 @@ pub struct Paths {
     /// Time of its end, unless another thread takes its place.
     left_at: Option<MonotonicNs>,
     is_answered: bool,
+    /// Thread that has ended before the time that is asked about.
+    passed: Option<Thread>,
+    /// When another thread got the tid that is asked about, after the one that was answered for.
+    used_again: Option<MonotonicNs>,
     has_switches: bool,
     has_wakeups: bool,
     /// Evidence of whether anything has moved, and what does not.
@@ -152,6 +156,8 @@ impl Paths {
             asked: None,
             left_at: None,
             is_answered: false,
+            passed: None,
+            used_again: None,
             has_switches: false,
             has_wakeups: false,
             stillness: Stillness::default(),
@@ -535,9 +541,11 @@ impl Paths {
         let Some(thread) = self.asked.filter(|_| !self.is_answered) else {
             return;
         };
-        self.is_answered = true;
         let from = from.unwrap_or(self.first).max(self.first);
+        self.is_answered = from < to || tid.is_none();
         if from >= to {
+            // One that has the tid later may be meant.
+            self.passed = self.asked.take();
             return;
         }
         let name = match tid {
@@ -890,6 +898,37 @@ impl Paths {
         self.history.keep_from(from);
     }
 
+    /// Notes that another thread gets the tid that is asked about.
+    fn notice_reuse(&mut self, event: &Event<'_>, thread: Thread) {
+        let Question::Thread { tid: Some(tid), .. } = self.question else {
+            return;
+        };
+        let is_made = made_by(event).is_some_and(|made| made.tid == tid);
+        if is_made {
+            self.passed = None;
+        }
+        let Some(asked) = self.asked else {
+            return;
+        };
+        let is_other = thread.tid == tid && thread.pid != asked.pid;
+        if !is_made && !is_other {
+            return;
+        }
+        let at = event.header.time;
+        // The end of the one before was not seen.
+        let left = self.left_at.take();
+        self.answer(left.unwrap_or(at));
+        if self.is_answered {
+            self.used_again.get_or_insert(at);
+        }
+    }
+
+    /// Returns when another thread got the tid that is asked about, of which nothing is said.
+    #[must_use]
+    pub fn used_again(&self) -> Option<MonotonicNs> {
+        self.used_again
+    }
+
     /// Answers when the thread that is asked about ends. The first thread of a process may be ended
     /// by another one, which then continues in its place with another program.
     fn notice_end(&mut self, event_type: EventTypeId, thread: Thread, at: MonotonicNs) {
@@ -976,9 +1015,11 @@ impl Paths {
                 self.answer(until.unwrap_or(header.time));
                 self.hold_history();
             }
+            self.notice_reuse(event, thread);
             // What a stream says of itself is of no thread.
             let is_first = self.asked.is_none() && header.tid != 0;
-            if tid.map_or(is_first, |tid| tid == header.tid) {
+            let is_passed = self.passed == Some(thread);
+            if tid.map_or(is_first, |tid| tid == header.tid && !is_passed) {
                 self.asked = Some(thread);
             }
         }
