@@ -219,8 +219,13 @@ impl Consumer for Flames {
     fn gap(&mut self, gap: &Gap) {
         let absences = &mut self.absences;
         self.paths.lose_and(*gap, |found| absences.add(found));
-        self.left.clear();
-        self.wakers.clear();
+        match gap.tid {
+            Some(tid) => self.left.retain(|thread, _| thread.tid != tid),
+            None => {
+                self.left.clear();
+                self.wakers.clear();
+            }
+        }
     }
 
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {

@@ -121,7 +121,10 @@ impl CallRows {
 }
 
 impl Rows for CallRows {
-    fn gap(&mut self, _: &Gap, out: &mut RowBatch) {
+    fn gap(&mut self, gap: &Gap, out: &mut RowBatch) {
+        if gap.tid.is_some() {
+            return;
+        }
         self.give_up(out);
     }
 

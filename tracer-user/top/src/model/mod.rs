@@ -478,7 +478,9 @@ impl Consumer for Model {
         self.paths
             .lose_and(*gap, |found| add(threads, has_others, found));
         self.calls.lose();
-        self.lost_at = Some(self.now.max(gap.next));
+        if !gap.is_unrecorded {
+            self.lost_at = Some(self.now.max(gap.next));
+        }
     }
 
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
