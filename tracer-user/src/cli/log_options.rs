@@ -70,7 +70,8 @@ pub struct LogArgs {
     /// What a full log does (loop with --log-size, else append)
     #[arg(long, value_enum, value_name = "POLICY", requires = "log")]
     log_policy: Option<LogPolicy>,
-    /// Go on with a log that is there already; where there is none, or an empty file, make one
+    /// Go on with a log that is there already, and has the same --filter; where there is none, or
+    /// an empty file, make one
     #[arg(long, requires = "log", conflicts_with_all = ["log_size", "log_policy"])]
     append: bool,
     /// Replace the file that is there already, be it a log, a page or an export
