@@ -639,7 +639,7 @@ fn each_answer_says_what_a_damaged_log_lacks() {
     let path = log.path();
     let path = path.to_str().unwrap();
 
-    for command in ["stat", "why", "explain", "compare"] {
+    for command in ["stat", "why", "explain", "compare", "info"] {
         let more = match command {
             "why" => &["--whole"][..],
             "compare" => &[path],
@@ -650,16 +650,27 @@ fn each_answer_says_what_a_damaged_log_lacks() {
             assert_eq!(output.status.code(), Some(1), "{command}");
             String::from_utf8(output.stdout).unwrap()
         };
-        let text = said(&[]);
-        assert!(text.contains("the log is damaged: "), "{command}: {text}");
-        let json: serde_json::Value = serde_json::from_str(&said(&["--format", "json"])).unwrap();
-        let damage = if command == "compare" {
-            &json["a"][0]["damage"]
-        } else {
-            &json["damage"]
+        let words = match command {
+            "info" => " bytes at 1 site",
+            _ => "the log is damaged: ",
         };
-        assert!(damage["bytes"].as_u64() > Some(0), "{command}: {json}");
+        // However little of an answer there is.
+        for budget in [&[][..], &["--budget=256"]] {
+            let text = said(budget);
+            assert!(text.contains(words), "{command}: {text}");
+            let json = said(&[budget, &["--format", "json"]].concat());
+            let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+            let damage = match (command, budget) {
+                ("compare", []) => &json["a"][0]["damage"],
+                ("compare", _) => &json["truncated"]["damage"],
+                _ => &json["damage"],
+            };
+            assert!(damage["bytes"].as_u64() > Some(0), "{command}: {json}");
+        }
     }
+    let events = output("read", &log.path(), &["--format=json", "--budget=256"]);
+    let events: serde_json::Value = serde_json::from_slice(&events.stdout).unwrap();
+    assert!(events["truncated"]["damage"]["bytes"].as_u64() > Some(0));
 }
 
 #[test]

@@ -231,6 +231,27 @@ fn on_a_terminal_an_answer_fits_the_screen_and_says_what_shows_the_rest() {
 }
 
 #[test]
+#[ignore = "needs root"]
+fn for_what_is_left_out_of_a_trace_that_is_over_nothing_is_run_again() {
+    for command in [
+        &["stat"][..],
+        &["explain"],
+        &["why", "--whole"],
+        &["stat", "--count"],
+    ] {
+        let words = [command, &["--", "sh", "-c", "ls /; ls /; ls /"]].concat();
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let shown = on_a_terminal(&words, (80, 8));
+        let said = shown.lines().find(|line| line.contains(" are left out"));
+        let said = said.unwrap_or_else(|| panic!("{words:?}: {shown}"));
+        assert!(
+            said.ends_with("left out; a pipe or a file gets all"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_real_terminal_shows_an_answer_from_its_first_line_to_its_last() {
     let log = Log::written_by(made_hostile::write).unwrap();
     let terminal = Terminal::start((80, 24), &[("NO_COLOR", "1")]).unwrap();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use serde_json::{Map, Value, json};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracer_engine::event::MonotonicNs;
@@ -151,12 +152,14 @@ fn end(
     } else {
         truncated(format, left_out, rest)
     };
-    let mut left = left;
-    for line in [truncated.as_bytes(), &closing] {
-        if line.len() <= left {
-            left -= line.len();
-            bytes.extend_from_slice(line);
-        }
+    let (first, second) = match format {
+        _ if truncated.len() + closing.len() <= left => (truncated, closing),
+        ReadFormat::Json => (truncated_summary(left_out, rest, summary, left), Vec::new()),
+        ReadFormat::Text | ReadFormat::Csv => (truncated, Vec::new()),
+    };
+    if first.len() <= left {
+        bytes.extend_from_slice(first.as_bytes());
+        bytes.extend_from_slice(&second);
     }
     drop(bytes);
     if left_out > 0 && format == ReadFormat::Csv {
@@ -169,11 +172,36 @@ fn end(
 fn truncated(format: ReadFormat, left_out: u64, rest: &str) -> String {
     match format {
         ReadFormat::Text => format!("truncated: {left_out} entries are left out; all: {rest}\n"),
-        ReadFormat::Json => object_line(&serde_json::json!({
+        ReadFormat::Json => object_line(&json!({
             "truncated": { "left_out": left_out, "rest": rest },
         })),
         ReadFormat::Csv => String::new(),
     }
+}
+
+/// Returns the line that stands for the summary too, where that has no room in `bytes`: it says how
+/// many events are missing, and of what of a log.
+fn truncated_summary(left_out: u64, rest: &str, summary: &Summary, bytes: usize) -> String {
+    let mut about = Map::new();
+    about.insert("left_out".to_owned(), left_out.into());
+    let lost = summary.lost_by_tracer();
+    if lost > 0 {
+        about.insert("lost".to_owned(), lost.into());
+    }
+    if let Some([places, bytes, packets_missing]) = summary.damage() {
+        let damage = json!({
+            "places": places, "bytes": bytes, "packets_missing": packets_missing,
+        });
+        about.insert("damage".to_owned(), damage);
+    }
+    let line = |about: &Map<String, Value>| object_line(&json!({ "truncated": about }));
+    about.insert("rest".to_owned(), "".into());
+    let short = line(&about);
+    about.insert("rest".to_owned(), rest.into());
+    [line(&about), short]
+        .into_iter()
+        .find(|line| line.len() <= bytes)
+        .unwrap_or_default()
 }
 
 fn report_of<L: Log>(setup: &ReadSetup, walk: &Walk<L>, output: &Output) -> Box<dyn Consumer> {

@@ -40,7 +40,7 @@ pub fn render(
     let budget = |bytes| Budget {
         screen: None,
         bytes: Some(bytes),
-        rest: again.to_owned(),
+        rest: Some(again.to_owned()),
     };
     if is_json {
         let mut answer = objects(&written.answer);

@@ -125,7 +125,7 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
             log @ EventSource::Log(..) => log,
         };
         let is_json = args.format.is_json();
-        let budget = args.budget.budget(is_json, &source.output())?;
+        let budget = args.budget.of_source(is_json, &source)?;
         Ok(Self {
             source,
             subject,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::source_options::EventSource;
 use tracer_answers::budget::{Budget, LEAST_BYTES};
 use tracer_output::report::{TextLook, TimeColumn};
 use tracer_output::terminal::output::{ColorChoice, Sink};
@@ -78,8 +79,20 @@ impl BudgetArgs {
         Ok(Budget {
             bytes,
             screen,
-            rest,
+            rest: Some(rest),
         })
+    }
+
+    /// Returns the budget of an answer about this source. What was traced is over: the command that
+    /// was typed would trace anew, and shows nothing of what was left out.
+    ///
+    /// # Errors
+    ///
+    /// It is no number of bytes, or too small.
+    pub fn of_source(&self, is_json: bool, source: &EventSource) -> anyhow::Result<Budget> {
+        let budget = self.budget(is_json, &source.output())?;
+        let rest = budget.rest.filter(|_| !source.is_live());
+        Ok(Budget { rest, ..budget })
     }
 }
 

@@ -77,7 +77,7 @@ impl TryFrom<ReadArgs> for ReadConfig {
                 follow: args.follow,
                 look: args.output.look(),
                 output,
-                limit: limit.map(|limit| (limit, budget.rest)),
+                limit: limit.map(|limit| (limit, budget.rest.unwrap_or_default())),
             },
         })
     }

@@ -366,6 +366,12 @@ impl EventSource {
             Self::Live(live) => live.setup.output.clone(),
         }
     }
+
+    /// Tells whether the events are those of a trace that is made for the answer.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self, Self::Live(_))
+    }
 }
 
 impl LiveSource {

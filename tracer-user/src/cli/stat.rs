@@ -173,7 +173,7 @@ impl TryFrom<StatArgs> for StatConfig {
             "--follow-wakers goes without --count, which records no wake-ups"
         );
         let source = source.source(&spans, &WITH_ALL)?;
-        let budget = args.budget.budget(is_json, &source.output())?;
+        let budget = args.budget.of_source(is_json, &source)?;
         let counting = args.counting.config(view, is_json, &budget)?;
         let source = match &counting {
             Some(counting) => counting.apply(source)?,

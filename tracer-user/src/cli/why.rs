@@ -195,7 +195,7 @@ impl TryFrom<WhyArgs> for WhyConfig {
             "--at, --from and --until go with a log: they count from its start"
         );
         let is_json = args.format.is_json();
-        let budget = args.budget.budget(is_json, &source.output())?;
+        let budget = args.budget.of_source(is_json, &source)?;
         Ok(Self {
             source,
             pids,

@@ -2,6 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::bare;
+use super::missing::MissingEvents;
+
 /// Writes an object.
 pub type JsonWriter = fn(&Value) -> String;
 
@@ -9,8 +12,9 @@ pub type JsonWriter = fn(&Value) -> String;
 const MOST_ENTRIES: usize = 1 << 20;
 
 /// Returns the object with lists that are short enough for all of it to fit into `bytes`. A member
-/// `truncated` counts the entries that are left out of each list, and says what shows them.
-pub fn cut(value: &Value, bytes: usize, rest: &str, written: JsonWriter) -> String {
+/// `truncated` counts the entries that are left out of each list, says what shows them, and sums up
+/// what is missing by what they say.
+pub fn cut(value: &Value, bytes: usize, rest: Option<&str>, written: JsonWriter) -> String {
     // The longest lists that fit, by halving. An entry takes two bytes at least.
     let (mut fits, mut too_many) = (None, MOST_ENTRIES.min(bytes / 2 + 1));
     let mut most = too_many / 2;
@@ -29,31 +33,53 @@ pub fn cut(value: &Value, bytes: usize, rest: &str, written: JsonWriter) -> Stri
     }
     match fits {
         Some((_, shown)) => shown,
-        None => bare(value, bytes, rest, written),
+        None => bare::cut(value, bytes, rest, written),
     }
 }
 
-fn with_lists_of(value: &Value, most: usize, rest: &str, written: JsonWriter) -> String {
-    let mut left_out = Map::new();
+fn with_lists_of(value: &Value, most: usize, rest: Option<&str>, written: JsonWriter) -> String {
+    let mut left_out = LeftOut::default();
     let mut short = shortened(value, most, "", &mut left_out);
     if let Value::Object(members) = &mut short {
+        let LeftOut { entries, missing } = left_out;
         members.insert(
             "truncated".to_owned(),
-            json!({ "left_out": left_out, "rest": rest }),
+            truncated(entries.into(), Some(rest.unwrap_or_default()), missing),
         );
     }
     written(&short)
 }
 
-/// Returns the value with lists of at most so many entries; those that are left out are counted by
-/// the names of the members that lead to their lists.
-fn shortened(value: &Value, most: usize, path: &str, left_out: &mut Map<String, Value>) -> Value {
+/// Renders what was left out.
+pub fn truncated(left_out: Value, rest: Option<&str>, missing: MissingEvents) -> Value {
+    let mut all = json!({ "left_out": left_out });
+    if let (Some(rest), Value::Object(members)) = (rest, &mut all) {
+        members.insert("rest".to_owned(), rest.into());
+    }
+    missing.put_into(&mut all);
+    all
+}
+
+/// Parts of lists that an object lacks.
+#[derive(Default)]
+struct LeftOut {
+    /// Entries, by the names of the members that lead to their lists.
+    entries: Map<String, Value>,
+    /// Events that are missing by what they say.
+    missing: MissingEvents,
+}
+
+/// Returns the value with lists of at most so many entries; those that are left out are counted.
+fn shortened(value: &Value, most: usize, path: &str, left_out: &mut LeftOut) -> Value {
     match value {
         Value::Array(entries) => {
             let beyond = entries.len().saturating_sub(most);
             if beyond > 0 {
-                let before = left_out.get(path).and_then(Value::as_u64).unwrap_or(0);
-                left_out.insert(path.to_owned(), (before + beyond as u64).into());
+                let of_list = &mut left_out.entries;
+                let before = of_list.get(path).and_then(Value::as_u64).unwrap_or(0);
+                of_list.insert(path.to_owned(), (before + beyond as u64).into());
+                let beyond = entries.iter().skip(most);
+                beyond.for_each(|entry| left_out.missing.add(entry));
             }
             let kept = entries.iter().take(most);
             kept.map(|entry| shortened(entry, most, path, left_out))
@@ -70,37 +96,6 @@ fn shortened(value: &Value, most: usize, path: &str, left_out: &mut Map<String, 
             Value::Object(members.collect())
         }
         other => other.clone(),
-    }
-}
-
-/// Returns the numbers of the object, as far as they fit, without its lists.
-fn bare(value: &Value, bytes: usize, rest: &str, written: JsonWriter) -> String {
-    let numbers = value.as_object().into_iter().flatten();
-    let numbers = numbers.filter(|(_, member)| member.is_number() || member.is_boolean());
-    let mut kept = Map::new();
-    let with = |kept: &Map<String, Value>, truncated: Value| {
-        let mut members = kept.clone();
-        members.insert("truncated".to_owned(), truncated);
-        written(&Value::Object(members))
-    };
-    let all = json!({ "left_out": "all lists", "rest": rest });
-    let whole = if with(&kept, all.clone()).len() <= bytes {
-        all
-    } else {
-        true.into()
-    };
-    for (name, number) in numbers {
-        let mut more = kept.clone();
-        more.insert(name.clone(), number.clone());
-        if with(&more, whole.clone()).len() <= bytes {
-            kept = more;
-        }
-    }
-    let shown = with(&kept, whole);
-    if shown.len() <= bytes {
-        shown
-    } else {
-        "{}\n".get(..bytes.min(3)).unwrap_or_default().to_owned()
     }
 }
 
@@ -122,7 +117,7 @@ mod tests {
     #[test]
     fn entries_are_left_out_whole_and_counted_and_sums_stay() {
         let whole = rows(100);
-        let short = cut(&whole, 1000, "tracer-user stat log", lines);
+        let short = cut(&whole, 1000, Some("tracer-user stat log"), lines);
         assert!(short.len() <= 1000);
         let value: Value = serde_json::from_str(&short).unwrap();
         assert_eq!(value["sum"], 100);
@@ -131,7 +126,66 @@ mod tests {
         assert_eq!(value["truncated"]["left_out"]["rows"], 100 - kept);
         assert_eq!(value["truncated"]["rest"], "tracer-user stat log");
         // One entry more would not fit.
-        assert!(with_lists_of(&whole, kept + 1, "tracer-user stat log", lines).len() > 1000);
+        assert!(with_lists_of(&whole, kept + 1, Some("tracer-user stat log"), lines).len() > 1000);
+    }
+
+    fn cut_to(whole: &Value, bytes: usize) -> Value {
+        let short = cut(whole, bytes, Some("tracer-user info log"), lines);
+        assert!(short.len() <= bytes, "{short}");
+        serde_json::from_str(&short).unwrap()
+    }
+
+    #[test]
+    fn what_is_missing_stays_where_lists_and_numbers_go() {
+        let numbers: Map<String, Value> = (0..60)
+            .map(|number| (format!("a_{number}"), json!(number)))
+            .collect();
+        let mut whole = json!({
+            "lost": { "late": 7, "damaged": 0 },
+            "damage": { "places": 1, "bytes": 30, "packets_missing": 0 },
+            "completed": false,
+            "other": null,
+        });
+        whole.as_object_mut().unwrap().extend(numbers);
+        let short = cut_to(&whole, 400);
+        assert_eq!(short["lost"], json!({ "late": 7 }));
+        assert_eq!(short["damage"], whole["damage"]);
+        assert_eq!(short["completed"], false);
+        assert_eq!(short["truncated"]["rest"], "tracer-user info log");
+        assert!(short["a_0"].is_number(), "{short}");
+        let within = cut_to(&json!({ "answer": whole }), 400);
+        assert_eq!(within["answer"]["lost"]["late"], 7);
+        assert_eq!(within["answer"]["damage"]["bytes"], 30);
+    }
+
+    #[test]
+    fn what_does_not_fit_of_it_is_summed_up() {
+        let causes: Map<String, Value> = (1..20)
+            .map(|cause| (format!("a_cause_of_loss_{cause}"), json!(1000)))
+            .collect();
+        let damage = json!({ "places": 1, "bytes": 30, "packets_missing": 2 });
+        let whole =
+            json!({ "lost": causes, "lost_in_log": 5, "damage": damage, "completed": true });
+        let short = cut_to(&whole, 256);
+        assert_eq!(short["truncated"]["lost"], 19_005);
+        assert_eq!(short["truncated"]["damage"], damage);
+    }
+
+    #[test]
+    fn what_entries_say_that_are_left_out_is_summed_up() {
+        let damage = json!({ "places": 1, "bytes": 30, "packets_missing": 2 });
+        let runs: Vec<Value> = (0..9)
+            .map(|run| json!({ "file": "x".repeat(40), "lost": run, "damage": damage }))
+            .collect();
+        for (bytes, what) in [(800, "some"), (256, "all")] {
+            let whole = json!({ "a": runs, "b": [] });
+            let short = cut_to(&whole, bytes);
+            let kept = short["a"].as_array().map_or(0, Vec::len) as u64;
+            assert_eq!(kept > 0, what == "some", "{short}");
+            let lost: u64 = (kept..9).sum();
+            assert_eq!(short["truncated"]["lost"], lost);
+            assert_eq!(short["truncated"]["damage"]["bytes"], 30 * (9 - kept));
+        }
     }
 
     proptest! {
@@ -141,7 +195,7 @@ mod tests {
             rest in ".{0,400}",
             bytes in 0_usize..5000,
         ) {
-            let short = cut(&rows(count), bytes, &rest, lines);
+            let short = cut(&rows(count), bytes, Some(&rest), lines);
             prop_assert!(short.len() <= bytes, "{} {}", short.len(), bytes);
             if bytes >= 3 {
                 serde_json::from_str::<Value>(&short).unwrap();

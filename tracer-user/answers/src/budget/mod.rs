@@ -1,10 +1,13 @@
 //! Budgets of answers: no answer is longer, and what is left out is counted.
 //!
 //! Text is cut by whole lines and JSON by whole entries of lists, always at the same places. The
-//! sums at the top of an answer, and the first lines of each of its tables, stay longest. A text
-//! for a terminal is cut likewise, to what its screen shows.
+//! sums at the top of an answer, and the first lines of each of its tables, stay longest, and what
+//! says that events are missing stays in any case. A text for a terminal is cut likewise, to what
+//! its screen shows.
 
+mod bare;
 mod json;
+mod missing;
 mod text;
 
 use serde::Serialize;
@@ -26,8 +29,8 @@ pub struct Budget {
     /// Screen that a text is to fit on, where no number of bytes was asked for; `None` for any
     /// height.
     pub screen: Option<TerminalScreen>,
-    /// Command that shows what is left out.
-    pub rest: String,
+    /// Command that shows what is left out; `None` where none does: another trace has other events.
+    pub rest: Option<String>,
 }
 
 impl Budget {
@@ -42,8 +45,12 @@ impl Budget {
         if room.holds(&whole) {
             whole
         } else {
-            text::cut(&whole, room, &self.rest)
+            text::cut(&whole, room, self.rest())
         }
+    }
+
+    fn rest(&self) -> Option<&str> {
+        self.rest.as_deref()
     }
 
     /// Returns a text that the closing lines of a trace follow, as far as both fit.
@@ -64,7 +71,7 @@ impl Budget {
         let whole = document(object);
         match (self.bytes, serde_json::to_value(object)) {
             (Some(bytes), Ok(value)) if whole.len() > bytes => {
-                json::cut(&value, bytes, &self.rest, document)
+                json::cut(&value, bytes, self.rest(), document)
             }
             _ => whole,
         }
@@ -75,7 +82,9 @@ impl Budget {
     pub fn line(&self, object: &Value) -> String {
         let whole = object_line(object);
         match self.bytes {
-            Some(bytes) if whole.len() > bytes => json::cut(object, bytes, &self.rest, object_line),
+            Some(bytes) if whole.len() > bytes => {
+                json::cut(object, bytes, self.rest(), object_line)
+            }
             _ => whole,
         }
     }

@@ -62,7 +62,7 @@ fn on_a_screen(mut out: String) -> String {
     while (out.lines().count() > MOST_LINES || out.len() > MOST_BYTES) && bytes > 0 {
         let budget = Budget {
             bytes: Some(bytes),
-            rest: "--format json".to_owned(),
+            rest: Some("--format json".to_owned()),
             screen: None,
         };
         out = budget.text(out);
