@@ -8,6 +8,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_event::predicate::{Expression, Narrowed, Predicate};
 use tracer_event::selection::Selection;
 use tracer_syscalls::choice::SyscallSet;
+use tracer_text::say;
 
 /// Conditions on events, as typed.
 #[derive(Debug, Default, clap::Args)]
@@ -19,9 +20,10 @@ pub struct PredicateArgs {
     /// Only events of which this is true, in the Common Expression Language: 'ret < 0 && comm ==
     /// "nginx"'. Names are type, syscall, pid, tid, comm, cpu, time, what JSON shows of an event
     /// (filename, child_pid, error), and duration of a system call, as in duration >
-    /// duration("5ms"). A condition on a name that an event does not have is false; has(error)
-    /// tells whether it has one. A call's entry has the names of its exit too, and the exit those
-    /// of the entry. What the expression names is recorded, unless --events chooses the events
+    /// duration("5ms"). Signals go by name or number. A condition on a name that an event does not
+    /// have is false; has(error) tells whether it has one. A call's entry has the names of its exit
+    /// too, and the exit those of the entry. What the expression names is recorded, unless --events
+    /// chooses the events
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
 }
@@ -35,6 +37,9 @@ impl PredicateArgs {
     pub fn predicate(self) -> anyhow::Result<Predicate> {
         let expression = self.filter.as_deref().map(Expression::parse).transpose();
         let expression = expression.context("--filter")?;
+        for doubt in expression.iter().flat_map(Expression::doubts) {
+            say(&format!("--filter: {doubt}"));
+        }
         Ok(Predicate {
             is_failed: self.failed,
             expression: expression.map(Arc::new),

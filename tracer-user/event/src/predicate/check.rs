@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use cel::IdedExpr;
 use cel::common::ast::{CallExpr, Expr, LiteralValue, SelectExpr, operators};
 use cel::common::types::{CelInt, CelString};
-use tracer_common::event_type::EventTypeId;
+use tracer_common::event_type::{EventTypeId, SYSTEM_EVENT_TYPES};
 
+use super::comparison::{self, Mismatch, nanoseconds};
 use super::expression::{BadExpression, GLOBALS, MEMBERS, MOST_LEVELS, pattern};
 use super::variables::{self, ARGUMENTS, Asked, FILLED};
 use tracer_syscalls::names::all_names;
@@ -22,6 +23,8 @@ pub struct Checked {
     pub names: BTreeSet<String>,
     /// The event types that it names.
     pub types: Vec<EventTypeId>,
+    /// Doubts about whether it says what was meant.
+    pub doubts: Vec<String>,
 }
 
 /// Operators with a truth value.
@@ -56,6 +59,7 @@ pub fn check(text: &str, mut root: IdedExpr) -> Result<Checked, BadExpression> {
         text,
         names: BTreeSet::new(),
         types: Vec::new(),
+        doubts: Vec::new(),
     };
     checker.expression(&mut root, 0)?;
     let says_yes_or_no = match &root.expr {
@@ -77,6 +81,7 @@ pub fn check(text: &str, mut root: IdedExpr) -> Result<Checked, BadExpression> {
         root,
         names: checker.names,
         types: checker.types,
+        doubts: checker.doubts,
     })
 }
 
@@ -90,10 +95,60 @@ pub fn split(root: &IdedExpr, parts: &mut Vec<IdedExpr>) {
     }
 }
 
+/// Operators that compare.
+const COMPARES: [&str; 7] = [
+    operators::EQUALS,
+    operators::NOT_EQUALS,
+    operators::LESS,
+    operators::LESS_EQUALS,
+    operators::GREATER,
+    operators::GREATER_EQUALS,
+    operators::IN,
+];
+
+/// An operand that is compared.
+enum Compared {
+    Variable(String),
+    /// An element of the list that a variable is.
+    Element(String),
+}
+
+fn compared(node: &IdedExpr) -> Option<Compared> {
+    match &node.expr {
+        Expr::Ident(name) if named_signal(&node.expr).is_none() => {
+            Some(Compared::Variable(name.clone()))
+        }
+        Expr::Select(select) => match &select.operand.expr {
+            Expr::Ident(of) => Some(Compared::Variable(format!("{of}.{}", select.field))),
+            _ => None,
+        },
+        Expr::Call(call) if call.func_name == operators::INDEX => {
+            match call.args.first().and_then(compared) {
+                Some(Compared::Variable(name)) => Some(Compared::Element(name)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Returns the number of a signal, where a name is that: signals are integers in events, and names
+/// in heads.
+fn named_signal(node: &Expr) -> Option<Expr> {
+    match node {
+        Expr::Ident(name) if name.starts_with("SIG") => {
+            let signal = CelInt::from(i64::from(signal_number(name)?));
+            Some(Expr::Literal(LiteralValue::Int(signal)))
+        }
+        _ => None,
+    }
+}
+
 struct Checker<'a> {
     text: &'a str,
     names: BTreeSet<String>,
     types: Vec<EventTypeId>,
+    doubts: Vec<String>,
 }
 
 impl Checker<'_> {
@@ -105,16 +160,12 @@ impl Checker<'_> {
                 remedy: "make it shorter: for one of many, write name in [\"a\", \"b\"]".to_owned(),
             });
         }
+        if let Some(signal) = named_signal(&node.expr) {
+            node.expr = signal;
+        }
         match &mut node.expr {
             Expr::Literal(_) => Ok(()),
             Expr::Ident(name) => {
-                // Signals are integers in events, and names in heads.
-                if name.starts_with("SIG")
-                    && let Some(signal) = signal_number(name)
-                {
-                    node.expr = Expr::Literal(LiteralValue::Int(CelInt::from(i64::from(signal))));
-                    return Ok(());
-                }
                 self.name(name)?;
                 *name = Asked::Value(name).written();
                 Ok(())
@@ -256,37 +307,82 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks names of system calls that are compared, and replaces those of event types by the
-    /// names that events have.
+    /// Checks what variables are compared with: names of event types are replaced by those that
+    /// events have, those of system calls have to be some, and a value that a variable cannot have
+    /// is refused.
     fn names_of_values(&mut self, call: &mut CallExpr) -> Result<(), BadExpression> {
-        let compares = [operators::EQUALS, operators::NOT_EQUALS, operators::IN];
-        if !compares.contains(&call.func_name.as_str()) {
+        let function = call.func_name.as_str();
+        if !COMPARES.contains(&function) {
             return Ok(());
         }
-        let has = |name: &str| {
-            let mut operands = call.args.iter();
-            operands.any(|node| matches!(&node.expr, Expr::Ident(found) if found == name))
+        if function == operators::IN
+            && let [_, list] = &call.args[..]
+            && let Some(Compared::Variable(name)) = compared(list)
+        {
+            return comparison::settle_list(&name).map_err(|wrong| self.mismatch(&name, wrong));
+        }
+        let Some(subject) = call.args.iter().find_map(compared) else {
+            return Ok(());
         };
-        let (is_type, is_call) = (has("type"), has("syscall"));
         for operand in &mut call.args {
             let literals = match &mut operand.expr {
                 Expr::List(list) => list.elements.as_mut_slice(),
-                Expr::Literal(_) => std::slice::from_mut(operand),
+                Expr::Literal(_) | Expr::Ident(_) => std::slice::from_mut(operand),
                 _ => continue,
             };
             for literal in literals {
-                let Expr::Literal(LiteralValue::String(typed)) = &mut literal.expr else {
-                    continue;
-                };
-                if is_type && let Some(entry) = type_named(typed.inner()) {
-                    self.types.push(entry.id);
-                    *typed = CelString::from(short_name(entry));
-                } else if is_call {
-                    self.call_name(typed.inner())?;
+                if let Some(signal) = named_signal(&literal.expr) {
+                    literal.expr = signal;
+                }
+                if let Expr::Literal(literal) = &mut literal.expr {
+                    self.literal(&subject, literal)?;
                 }
             }
         }
         Ok(())
+    }
+
+    fn literal(
+        &mut self,
+        subject: &Compared,
+        literal: &mut LiteralValue,
+    ) -> Result<(), BadExpression> {
+        let (name, settled) = match subject {
+            Compared::Variable(name) => (name, comparison::settle(name, literal)),
+            Compared::Element(name) => (name, comparison::settle_element(name, literal)),
+        };
+        settled.map_err(|wrong| self.mismatch(name, wrong))?;
+        let (Compared::Variable(name), LiteralValue::String(typed)) = (subject, literal) else {
+            return Ok(());
+        };
+        match (name.as_str(), type_named(typed.inner())) {
+            ("type", Some(entry)) => {
+                self.types.push(entry.id);
+                *typed = CelString::from(short_name(entry));
+            }
+            ("type", None) => {
+                let known: Vec<String> = SYSTEM_EVENT_TYPES.iter().map(short_name).collect();
+                let meant = suggest(typed.inner(), known.iter().map(String::as_str)).map(|meant| {
+                    format!(
+                        "no type of the kernel's events is called {:?} (is {meant} meant?): only \
+                         user events can be of it",
+                        typed.inner()
+                    )
+                });
+                self.doubts.extend(meant);
+            }
+            ("syscall", _) => self.call_name(typed.inner())?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn mismatch(&self, name: &str, wrong: Mismatch) -> BadExpression {
+        BadExpression {
+            what: wrong.what,
+            at: self.find(name),
+            remedy: wrong.remedy,
+        }
     }
 
     fn call_name(&self, typed: &str) -> Result<(), BadExpression> {
@@ -359,23 +455,4 @@ impl Checker<'_> {
         let before = self.text.get(..self.text.find(word)?)?;
         Some(before.chars().count() + 1)
     }
-}
-
-/// Reads a time in nanoseconds.
-fn nanoseconds(typed: &str) -> Option<i64> {
-    let digits = typed.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let unit = match typed.get(digits.len()..)? {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "m" | "min" => 60e9,
-        "h" => 3600e9,
-        _ => return None,
-    };
-    let count: f64 = digits.parse().ok()?;
-    let ns = (count * unit).round();
-    #[expect(clippy::cast_possible_truncation, reason = "it is in the bounds")]
-    let whole = (0.0..=9e18).contains(&ns).then_some(ns as i64);
-    whole
 }

@@ -49,6 +49,7 @@ pub struct Expression {
     names: BTreeSet<String>,
     /// The event types that it names.
     types: Vec<EventTypeId>,
+    doubts: Vec<String>,
     environment: Arc<Env>,
 }
 
@@ -97,7 +98,12 @@ impl Expression {
                 remedy: "make it shorter, such as by matches() with a pattern".to_owned(),
             });
         }
-        let Checked { root, names, types } = read(text)?;
+        let Checked {
+            root,
+            names,
+            types,
+            doubts,
+        } = read(text)?;
         let mut parts = Vec::new();
         super::check::split(&root, &mut parts);
         Ok(Self {
@@ -106,6 +112,7 @@ impl Expression {
             parts,
             names,
             types,
+            doubts,
             environment: environment(),
         })
     }
@@ -114,6 +121,12 @@ impl Expression {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Returns doubts about whether it says what was meant, in words.
+    #[must_use]
+    pub fn doubts(&self) -> &[String] {
+        &self.doubts
     }
 
     /// Returns a variable that may be known only when a system call has ended, if it names one.
@@ -243,7 +256,7 @@ fn first_of(text: &str, errors: &cel::ParseErrors) -> BadExpression {
         what: format!("the expression cannot be read: {message}"),
         at,
         remedy: "write it as in 'ret < 0 && comm == \"nginx\"': && for and, || for or, ! for not, \
-                 == for equal, text in quotes"
+                 == for equal, text in quotes, times as duration(\"10ms\")"
             .to_owned(),
     }
 }
@@ -351,6 +364,35 @@ mod tests {
                 "duration > duration('5 apples')",
                 &["\"5 apples\" is no time", "ms"],
             ),
+            (
+                "duration > 10",
+                &["nanoseconds", "10 has no unit", "duration(\"10ms\")"],
+            ),
+            ("time > 0.5", &["nanoseconds", "time > duration(\"10ms\")"]),
+            ("duration > 10ms", &["cannot be read", "duration(\"10ms\")"]),
+            ("duration == 'long'", &["\"long\" has no unit"]),
+            (
+                "args[0] == 3",
+                &["args is no value by itself", "arguments.fd == 3"],
+            ),
+            (
+                "argv[0] == 3",
+                &["list of texts, of which none is 3", "argv[0] == \"x\""],
+            ),
+            ("argv == 3", &["argv is a text, and never 3"]),
+            (
+                "'ls' in comm",
+                &["comm is a text, and no list", "comm == \"x\""],
+            ),
+            (
+                "signal == 'SIGNONE'",
+                &["number of a signal", "signal == \"SIGTERM\""],
+            ),
+            ("comm == 4711", &["comm is a text, and never 4711"]),
+            ("pid == 'nginx'", &["pid is a number", "pid == 1"]),
+            ("1 < comm", &["comm is a text"]),
+            ("truncated == 1", &["true or false", "!truncated"]),
+            ("pid in [1, 'x']", &["pid is a number, and never \"x\""]),
             ("has(1)", &["has cannot be called so"]),
             ("ret + 1", &["neither yes nor no", "ret < 0"]),
             ("'x'", &["neither yes nor no"]),
@@ -389,6 +431,14 @@ mod tests {
         assert!(
             Expression::parse(&format!("{}pid == 1{}", "(".repeat(90), ")".repeat(90))).is_ok()
         );
+    }
+
+    #[test]
+    fn a_type_that_is_nearly_one_of_the_kernels_is_doubted() {
+        let doubts = |text| Expression::parse(text).unwrap().doubts().join("\n");
+        assert!(doubts("type == 'exce'").contains("is exec meant?"));
+        assert!(doubts("type in ['fork', 'swich-in']").contains("is switch-in meant?"));
+        assert_eq!(doubts("type == 'exec' || type == 'request'"), "");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! - [`Predicate`] is what was asked for;
 //! - [`Expression`] is one that was read and checked: what is wrong with it is said before anything
 //!   is traced;
-//! - `variables` knows what may be named, `values` what an event says of it;
+//! - `variables` knows what may be named, `values` what an event says of it, `comparison` what that
+//!   can be compared with;
 //! - [`Narrowed`] is what can match at all: the kernel records no more;
 //! - [`Sieve`] is where events pass, or not. A call's entry waits there for its exit, where the
 //!   answer depends on that;
@@ -13,6 +14,7 @@
 //!   one goes in order of time.
 
 mod check;
+mod comparison;
 mod expression;
 mod narrow;
 mod of_log;

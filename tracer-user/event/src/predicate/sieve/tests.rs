@@ -108,7 +108,8 @@ fn an_entry_waits_for_the_exit_that_says_whether_it_is_wanted() {
         ("ret < 0", false, &[2, 3]),
         ("error == \"ENOENT\"", false, &[2, 3]),
         ("ret >= 0 && filename.startsWith(\"/etc\")", false, &[1, 6]),
-        ("duration >= 5", false, &[1, 6]),
+        ("duration >= duration(\"5ns\")", false, &[1, 6]),
+        ("duration >= \"5ns\" && duration != 0", false, &[1, 6]),
         ("duration < duration(\"2ns\")", false, &[2, 3]),
         ("!has(ret)", false, &[7]),
         (
@@ -130,6 +131,37 @@ fn an_entry_waits_for_the_exit_that_says_whether_it_is_wanted() {
     ] {
         let mut sieve = sieve(filter, is_failed);
         assert_eq!(shown(&mut sieve, &events), expected, "{filter} {is_failed}");
+    }
+}
+
+#[test]
+fn a_signal_goes_by_its_name_and_by_its_number() {
+    let mut kill = enter(2, 1, libc::SYS_kill, "").data;
+    kill.truncate(size_of::<SyscallEnterData>());
+    kill[16..24].copy_from_slice(&9_u64.to_ne_bytes());
+    let mut delivered = 11_i32.to_ne_bytes().to_vec();
+    delivered.resize(64, 0);
+    let events = [
+        made(1, EventTypeId::SIGNAL_DELIVER, 1, &delivered),
+        made(2, ENTER, 1, &kill),
+    ];
+    for (filter, expected) in [
+        ("signal == SIGSEGV", &[1][..]),
+        ("signal == \"SIGSEGV\"", &[1]),
+        ("signal in [9, \"SEGV\"]", &[1]),
+        ("signal == 11", &[1]),
+        ("signal == 9", &[]),
+        ("sig == SIGKILL", &[2]),
+        ("sig == \"SIGKILL\"", &[2]),
+        ("arguments.sig == 9", &[2]),
+        ("sig in [SIGTERM, SIGKILL]", &[2]),
+        ("sig != SIGKILL && has(sig)", &[]),
+    ] {
+        assert_eq!(
+            shown(&mut sieve(filter, false), &events),
+            expected,
+            "{filter}"
+        );
     }
 }
 
@@ -185,7 +217,10 @@ fn a_thread_that_runs_a_program_goes_on_under_its_processs_identifier() {
         made(2, EventTypeId::EXEC, 4, &data),
         exit(3, 4, libc::SYS_execve, 0),
     ];
-    assert_eq!(shown(&mut sieve("duration == 2", false), &events), [1, 3]);
+    assert_eq!(
+        shown(&mut sieve("duration == \"2ns\"", false), &events),
+        [1, 3]
+    );
 }
 
 #[test]
@@ -309,7 +344,7 @@ proptest! {
     #[test]
     fn whatever_comes_passes_once_at_most(events in events(), which in 0..6_usize) {
         let filter = [
-            "ret < 0", "filename.contains(\"e\") && duration > 3", "!has(ret)", "tid == 1",
+            "ret < 0", "filename.contains(\"e\") && duration > \"3ns\"", "!has(ret)", "tid == 1",
             "type == \"syscall-exit\"", "buf == \"\" || error == \"ENOENT\" || cpu == 1",
         ][which];
         let mut waiting = shown(&mut sieve(filter, false), &events);
