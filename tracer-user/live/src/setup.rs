@@ -141,7 +141,7 @@ impl Setup {
         let policy = StreamFullPolicy::Loop;
         let mut stream = ActiveStream::new(policy, self.buffers.stream_bytes, monotonic_now);
         let log = self.log.as_ref().map(LogOutput::open).transpose()?;
-        let (log, types) = log.unzip();
+        let (mut log, types) = log.unzip();
         if let Some(types) = types.flatten() {
             stream.adopt_event_types(types);
         }
@@ -165,10 +165,13 @@ impl Setup {
         if let Some(source) = source {
             stream.add_source(source);
         }
-        let start = monotonic_now();
+        let clocks = clocks_now();
+        let start = clocks.monotonic;
+        if let Some(log) = &mut log {
+            log.begin(start)?;
+        }
         stream.start(Origin::NONE);
         let output = self.output.open()?;
-        let clocks = clocks_now();
         let mut printer = self.printer(start, clocks, (&output, counts))?;
         if let Some(lost) = kernel.as_ref().and_then(KernelAccess::lost_by_cpu) {
             printer.report_cpus(lost);

@@ -101,6 +101,8 @@ pub struct LogOutput {
     last: MonotonicNs,
     /// New file, as long as there is no trace in it yet.
     new_file: Option<NewFile>,
+    /// Whether the log is made anew and has not begun.
+    is_unbegun: bool,
 }
 
 impl LogOutput {
@@ -113,6 +115,7 @@ impl LogOutput {
         let path = &setup.path;
         let (file, found) = open(path)?;
         let new_file = (found == Found::Nothing).then(|| NewFile::new(path, &file));
+        let mut is_unbegun = false;
         let (writer, types) = if setup.existing == Existing::Continued && found == Found::Content {
             let what = || format!("cannot continue {}", path.display());
             check_name(path, &setup.stream_name).with_context(what)?;
@@ -126,13 +129,8 @@ impl LogOutput {
                  --log another name",
                 path.display()
             );
-            let options = LogOptions {
-                policy: setup.policy,
-                max_size: setup.max_size,
-            };
-            let writer = LogWriter::create(file, &header(setup), options)
-                .with_context(|| format!("cannot write a log to {}", path.display()))?;
-            (writer, None)
+            is_unbegun = true;
+            (create(file, setup, clocks_now())?, None)
         };
         let stream = match setup.stream_policy {
             StreamFullPolicy::Flush => None,
@@ -159,8 +157,27 @@ impl LogOutput {
             names: Vec::new(),
             last: MonotonicNs(0),
             new_file,
+            is_unbegun,
         };
         Ok((output, types))
+    }
+
+    /// Lets a log that was made anew begin at this moment, from which its times count: what it
+    /// took to get ready, since the file was made, is no part of the trace.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be written.
+    pub fn begin(&mut self, at: MonotonicNs) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.is_unbegun) {
+            let anchor = ClockPair {
+                monotonic: at,
+                realtime: clocks_now().date_of(at),
+            };
+            let begun = self.writer.begin_at(anchor);
+            begun.with_context(|| format!("cannot write a log to {}", self.path.display()))?;
+        }
+        Ok(())
     }
 
     /// Adds an event.
@@ -308,14 +325,10 @@ impl LogOutput {
         };
         self.earlier.gave_way += self.writer.gave_way();
         self.earlier.unwritten += self.writer.unwritten();
-        let options = LogOptions {
-            policy: setup.policy,
-            max_size: setup.max_size,
-        };
         let made = output_file::open_log(&self.path).context("it cannot be made");
         let made = made.and_then(|(file, _)| {
             let new_file = NewFile::new(&self.path, &file);
-            let mut writer = LogWriter::create(file, &header(setup), options)?;
+            let mut writer = create(file, setup, clocks_now())?;
             // What was lost so far, the snapshot says.
             writer.count_losses(lost);
             writer.clear()?;
@@ -448,8 +461,17 @@ fn check_name(path: &Path, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn header(setup: &LogSetup) -> LogHeader {
-    let anchor = clocks_now();
+/// Makes a log in the file, whose times count from `anchor`.
+fn create(file: File, setup: &LogSetup, anchor: ClockPair) -> anyhow::Result<LogWriter> {
+    let options = LogOptions {
+        policy: setup.policy,
+        max_size: setup.max_size,
+    };
+    let log = LogWriter::create(file, &header(setup, anchor), options);
+    log.with_context(|| format!("cannot write a log to {}", setup.path.display()))
+}
+
+fn header(setup: &LogSetup, anchor: ClockPair) -> LogHeader {
     let attributes = attributes(anchor)
         .with_name(&setup.stream_name)
         .with_stream_full_policy(setup.stream_policy)
@@ -518,6 +540,31 @@ fn file_identity(data: &Metadata) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_of_a_log_count_from_its_beginning_and_not_from_when_its_file_was_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let setup = LogSetup {
+            path: folder.path().join("log"),
+            existing: Existing::Stays,
+            max_size: 0,
+            policy: LogFullPolicy::Append,
+            stream_policy: StreamFullPolicy::Flush,
+            stream_bytes: 1 << 20,
+            stream_name: "tracer-user".to_owned(),
+            inherit: true,
+            snapshots: None,
+        };
+        let (mut log, _) = LogOutput::open(&setup).unwrap();
+        let at = MonotonicNs(clocks_now().monotonic.0 + 7_000_000_000);
+        log.begin(at).unwrap();
+        // It begins once.
+        log.begin(MonotonicNs(1)).unwrap();
+        let written = log.complete(&EventTypes::default(), &Ledger::default());
+        assert!(!written.has_failed);
+        let read = crate::open(&setup.path).unwrap();
+        assert_eq!(crate::Log::header(&read).anchor.monotonic, at);
+    }
 
     #[test]
     fn a_new_file_goes_unless_it_is_to_stay_or_is_another() {

@@ -12,7 +12,7 @@ use crate::medium::{Medium, new_log_id};
 use crate::region::Region;
 use crate::{FinalStatus, LogHeader, LogOptions, sys, trailer};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation, stop};
-use tracer_engine::{EventTypes, Ledger, LogFullPolicy, sizes};
+use tracer_engine::{ClockPair, EventTypes, Ledger, LogFullPolicy, sizes};
 
 /// Bytes that packets are filled up to: enough that the packet's header hardly matters, and few
 /// enough that a damaged packet is no great loss. 64 KiB would hold thousands of events.
@@ -404,6 +404,15 @@ impl<M: Medium> WriterCore<M> {
         }
         self.is_header_stale = false;
         Ok(())
+    }
+
+    pub fn begin_at(&mut self, anchor: ClockPair) -> Result<(), WriteError> {
+        self.header.info.anchor = anchor;
+        self.header.info.attributes.creation_time = anchor.realtime;
+        self.clocks_apart = anchor.realtime_offset();
+        // A reader that has read the header takes the log for another one now.
+        self.header.log_id = new_log_id();
+        self.write_header()
     }
 
     pub fn clear(&mut self) -> Result<(), WriteError> {

@@ -16,7 +16,7 @@ use super::error::WriteError;
 use super::medium::LogFile;
 use super::{FinalStatus, LogHeader, LogOptions, sys};
 use tracer_engine::event::{EventHeader, MonotonicNs};
-use tracer_engine::{EventTypes, Ledger};
+use tracer_engine::{ClockPair, EventTypes, Ledger};
 
 /// Writes a log.
 ///
@@ -63,6 +63,16 @@ impl LogWriter {
         }
         let (core, types) = resume::resume(file)?;
         Ok((Self { core }, types))
+    }
+
+    /// Sets the moment from which the log's times count, before an event is added. The log says
+    /// that it was made then.
+    ///
+    /// # Errors
+    ///
+    /// See [`WriteError`].
+    pub fn begin_at(&mut self, anchor: ClockPair) -> Result<(), WriteError> {
+        self.core.begin_at(anchor)
     }
 
     /// Adds an event, whose thread is named `comm` (empty where unknown; truncated at 16 bytes).

@@ -292,11 +292,17 @@ fn write(
     lost: &Ledger,
 ) -> anyhow::Result<()> {
     let (mut log, _) = LogOutput::open(setup)?;
+    let events = || blocks.iter().flat_map(|block| block.events());
+    // What threads worked for before counts for what they do then.
+    let is_context = |event: &Event<'_>| event.header.event_type == EventTypeId::THREAD_CONTEXT;
+    let is_in_time = |event: &Event<'_>| event.header.time.0 >= *times.start();
+    let mut in_time = events().filter(|(event, _)| is_in_time(event));
+    if let Some((first, _)) = in_time.next() {
+        log.begin(first.header.time)?;
+    }
     log.count_losses(lost);
-    for (event, comm) in blocks.iter().flat_map(|block| block.events()) {
-        // What threads worked for before counts for what they do then.
-        let is_context = event.header.event_type == EventTypeId::THREAD_CONTEXT;
-        if is_context || event.header.time.0 >= *times.start() {
+    for (event, comm) in events() {
+        if is_context(&event) || is_in_time(&event) {
             log.add(&event, Some(comm), types);
         }
     }
