@@ -245,6 +245,9 @@ impl Summary {
             out.extend_from_slice(line.as_bytes());
         }
         if let Some(written) = self.written {
+            if written.unwritten > 0 {
+                out.extend_from_slice(AGAINST_UNWRITTEN.as_bytes());
+            }
             push_written(&mut out, written);
         }
         self.push_condition(&mut out);
@@ -392,6 +395,10 @@ fn push_written(out: &mut Vec<u8>, written: WriteLosses) {
 /// Cause of the loss of events that could not be written to their log.
 const UNWRITTEN: &str = "could not be written to the log";
 
+/// Remedy for that.
+const AGAINST_UNWRITTEN: &str = "\nagainst what could not be written: make room on the log's file \
+                                 system, put the log on another one, or bound it by --log-size";
+
 /// Returns the remedy for a cause of loss; `None` where none is known.
 fn remedy(cause: LossCause, is_logged: bool) -> Option<&'static str> {
     Some(match cause {
@@ -528,6 +535,12 @@ mod tests {
         let lines = summary.for_people();
         let expected = "12 lost: 7 late, 5 could not be written to the log";
         assert_eq!(lines.lines().nth(1), Some(expected));
+        let remedy = "against what could not be written: make room";
+        let last = lines.lines().last().unwrap();
+        assert!(
+            last.starts_with(remedy) && last.contains("--log-size"),
+            "{lines}"
+        );
     }
 
     #[test]

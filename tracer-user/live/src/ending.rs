@@ -78,6 +78,12 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
     }
     if setup.consumer.is_for_people() {
         summary.for_people().lines().for_each(say);
+        if failure.as_ref().is_some_and(is_unwritten) {
+            say(
+                "not all of these events could be written, and the trace ended there: what came later \
+                 was not recorded",
+            );
+        }
     }
     if lacks_events {
         say(
@@ -124,6 +130,11 @@ pub async fn end(mut follow: Follow, setup: &Setup) -> anyhow::Result<Ended> {
         status,
         not_started: None,
     })
+}
+
+/// Tells whether a consumer has failed since what it makes of the events cannot be written.
+fn is_unwritten(failure: &anyhow::Error) -> bool {
+    failure.chain().any(|cause| cause.is::<io::Error>())
 }
 
 /// Builds the runtime of this thread, which waits for everything.

@@ -36,17 +36,37 @@ pub fn advice(error: &anyhow::Error, said: &str, typed: &[OsString]) -> Advice {
         with_force(said, &typed),
         quoted_command(said),
         about_process(said),
+        has_no_space(error, said).then(|| "df -h".to_owned()),
         of_machine.map(|_| "tracer-user doctor".to_owned()),
         about_group(said),
         about_file(error, said, &typed),
     ];
     let mut proposed = proposed.into_iter().flatten();
     Advice {
-        remedy: of_machine.map(str::to_owned).or(in_line),
+        remedy: of_machine
+            .or_else(|| has_no_space(error, said).then_some(AGAINST_NO_SPACE))
+            .map(str::to_owned)
+            .or(in_line),
         next: proposed
             .find(|next| next.len() <= MOST_BYTES)
             .unwrap_or_else(|| help(&typed)),
     }
+}
+
+/// Remedy where a file system is full.
+const AGAINST_NO_SPACE: &str =
+    "make room on that file system, or give a file on another one; of a log, --log-size bounds it";
+
+/// Tells whether a file system was full, or its user's part of it.
+fn has_no_space(error: &anyhow::Error, said: &str) -> bool {
+    let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    let is_full = |cause: &io::Error| {
+        matches!(
+            cause.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    };
+    causes.any(is_full) || said.contains("No space left on device")
 }
 
 /// Returns the typed command with the word that was meant, where the line asks `is WORD meant?`.
@@ -252,5 +272,9 @@ mod tests {
         let given = advice(&error, &error.to_string(), &[]);
         assert_eq!(given.remedy.as_deref(), Some("give --force"));
         assert_eq!(advice(&error, "x", &[]).remedy, None);
+        let full = anyhow::Error::from(io::Error::from_raw_os_error(28)).context("cannot write");
+        let given = advice(&full, &format!("{full:#}"), &["run".into()]);
+        assert!(given.remedy.unwrap().starts_with("make room"));
+        assert_eq!(given.next, "df -h");
     }
 }

@@ -103,11 +103,14 @@ fn object(error: &anyhow::Error, typed: &[OsString]) -> String {
 /// Returns the line about a failure, which ends with the command to type next.
 fn line(error: &anyhow::Error, typed: &[OsString]) -> String {
     let said = chain(error);
-    let next = advice(error, &said, typed).next;
+    let Advice { remedy, next } = advice(error, &said, typed);
+    let is_said = |remedy: &String| said.contains(remedy.as_str());
+    let remedy = remedy.filter(|remedy| !is_said(remedy));
+    let remedy = remedy.map_or_else(String::new, |remedy| format!("; {remedy}"));
     if said.contains(&format!("`{next}`")) {
-        return shortened(said);
+        return format!("{}{remedy}", shortened(said));
     }
-    format!("{} (next: {next})", shortened(said))
+    format!("{}{remedy} (next: {next})", shortened(said))
 }
 
 /// Joins the causes of an error on one line. A cause that ends the line already is not repeated.
