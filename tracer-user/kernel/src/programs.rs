@@ -138,7 +138,7 @@ pub fn tracepoints_of(id: EventTypeId) -> impl Iterator<Item = &'static str> {
     TRACEPOINTS
         .iter()
         .filter(move |tracepoint| tracepoint.records & wanted::bit(id) != 0)
-        .map(|tracepoint| tracepoint.name)
+        .map(Tracepoint::site)
 }
 
 /// Result of [`attach`].
@@ -410,6 +410,15 @@ mod tests {
             );
             is_there
         })
+    }
+
+    #[test]
+    fn what_a_type_needs_is_a_tracepoint_of_the_kernel_and_no_program() {
+        for known in KERNEL_EVENT_TYPES {
+            for name in tracepoints_of(known.entry.id) {
+                assert!(tracepoint_names().any(|other| other == name), "{name}");
+            }
+        }
     }
 
     #[test]
