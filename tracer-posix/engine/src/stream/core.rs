@@ -79,6 +79,8 @@ pub struct StreamCore {
     is_full: bool,
     is_overrun: bool,
     filter: EventSet,
+    /// When the filter was changed last.
+    filter_since: MonotonicNs,
     /// Events that the stream holds. On the heap: the buffer is large, and would be moved about on
     /// the stack.
     buffer: Box<Buffer>,
@@ -106,6 +108,7 @@ impl StreamCore {
             is_full: false,
             is_overrun: false,
             filter: EventSet::EMPTY,
+            filter_since: MonotonicNs(0),
             buffer: Buffer::on_heap(),
             ledger: Ledger::default(),
             horizon: MonotonicNs(0),
@@ -125,7 +128,7 @@ impl StreamCore {
     #[inline]
     pub(crate) fn take(&mut self, header: &EventHeader, data: &[u8]) {
         if header.time < self.horizon {
-            self.lose(LossCause::Late, 1, header.time);
+            self.take_late(header);
             return;
         }
         self.horizon = header.time;
@@ -148,6 +151,15 @@ impl StreamCore {
             }
             | Activity::Suspended
             | Activity::LogFull(_) => {}
+        }
+    }
+
+    /// Takes an event that came after newer ones were given out: it is lost unless it was filtered.
+    #[cold]
+    fn take_late(&mut self, header: &EventHeader) {
+        let is_of_filter = header.time >= self.filter_since;
+        if !(is_of_filter && self.filter.contains(header.event_type)) {
+            self.lose(LossCause::Late, 1, header.time);
         }
     }
 
@@ -329,6 +341,7 @@ impl StreamCore {
             self.record_own(EventTypeId::FILTER, caller, &data);
         }
         self.filter = new;
+        self.filter_since = self.horizon;
     }
 
     /// Records an event of the stream's own, unless the event is filtered, or the stream loops and
@@ -351,6 +364,7 @@ impl StreamCore {
         self.buffer.clear();
         self.resume = None;
         self.filter = EventSet::EMPTY;
+        self.filter_since = self.horizon;
         self.is_full = false;
         self.is_overrun = false;
         if self.activity == Activity::StoppedFull {
@@ -714,6 +728,21 @@ mod tests {
         core.feed(event(9), b"");
 
         assert_eq!(read_all(&mut core, 20), [(10, USER)]);
+        assert_eq!(core.ledger().lost(LossCause::Late), 1);
+    }
+
+    #[test]
+    fn an_event_that_is_late_and_filtered_is_no_loss() {
+        let mut core = started(StreamFullPolicy::Loop, 9);
+        core.feed(event(10), b"");
+        let mut set = EventSet::EMPTY;
+        set.insert(USER);
+        core.set_filter(&set, Filtering::Add, MonotonicNs(20), Origin::NONE);
+        core.feed(Origin::NONE.header(EventTypeId(301), MonotonicNs(30)), b"");
+        core.feed(event(25), b"");
+        assert_eq!(core.ledger().lost_in_all(), 0);
+        // It was not filtered then.
+        core.feed(event(15), b"");
         assert_eq!(core.ledger().lost(LossCause::Late), 1);
     }
 
