@@ -83,6 +83,7 @@ CASE(a_log_is_a_regular_file)
     CHECK(pipe(ends) == 0);
     CHECK_CALL(posix_trace_create_withlog(0, NULL, ends[1], &trid), EINVAL);
     CHECK_CALL(posix_trace_create_withlog(0, NULL, open("/dev/null", O_WRONLY), &trid), EINVAL);
+    CHECK_CALL(posix_trace_create_withlog(0, NULL, open("/proc/self/comm", O_RDWR), &trid), EINVAL);
 }
 
 /* clause: log.create.size */

@@ -92,7 +92,11 @@ impl WriteError {
     #[must_use]
     pub fn error_number(&self) -> c_int {
         match self {
-            Self::Io(error) => errno_of(error),
+            Self::Io(error) => match errno_of(error) {
+                // A file without positions, or one that is sealed, goes with no policy.
+                libc::ESPIPE | libc::EPERM => libc::EINVAL,
+                errno => errno,
+            },
             Self::NotWritable | Self::NotReadable => libc::EBADF,
             Self::InUse { .. } => libc::EAGAIN,
             Self::NotARegularFile
