@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 use tracer_area::monotonic_now;
-use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventSet;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::Loss;
@@ -271,53 +270,7 @@ impl Hub {
         signs: Vec<ExecSign>,
         watermark: MonotonicNs,
     ) {
-        let mut locked = self.lock();
-        let state = &mut *locked;
-        if state.family.is_empty() && state.subscriptions.is_empty() {
-            return;
-        }
-        let is_of_family = |id| {
-            let ids = [
-                EventTypeId::FORK,
-                EventTypeId::EXIT,
-                EventTypeId::EXEC,
-                EventTypeId::RENAME,
-            ];
-            ids.contains(&id)
-        };
-        let is_subscribed = !state.subscriptions.is_empty();
-        let new = events.filter(|(header, _)| is_subscribed || is_of_family(header.event_type));
-        let early = std::mem::take(&mut state.early);
-        let mut heard: Vec<(&EventHeader, &[u8])> = Vec::with_capacity(early.len());
-        heard.extend(early.iter().map(|(header, data)| (header, &**data)));
-        // Each ring brings its events in order, but there are several.
-        new.for_each(|event| heard.push(event));
-        heard.sort_by_key(|(header, _)| header.time);
-        state.signs.extend(signs);
-        let steps: HashMap<_, _> = state
-            .signs
-            .iter()
-            .map(|sign| ((sign.pid, sign.time), sign.step))
-            .collect();
-        let mut later = Vec::new();
-        for (header, data) in heard {
-            if header.time > watermark {
-                later.push((*header, data.into()));
-            } else {
-                let step = steps.get(&(header.pid, header.time)).copied();
-                let is_step = matches!(header.event_type, EventTypeId::EXEC | EventTypeId::RENAME);
-                state.take_unseen(header.time);
-                state.take_reports(header.time);
-                state.take(header, data, step.filter(|_| is_step));
-            }
-        }
-        state.take_unseen(watermark);
-        state.take_reports(watermark);
-        state.code.tidy(watermark.0);
-        state.early = later;
-        state.tidy();
-        state.signs.retain(|sign| sign.time > watermark);
-        state.tell_withheld(watermark);
+        self.lock().take_all(events, signs, watermark);
     }
 
     /// Takes the report that events of the kernel's were lost: it is not known of which process.

@@ -156,7 +156,7 @@ impl HubState {
     }
 
     /// Takes the reports of what was mapped up to a time.
-    pub fn take_reports(&mut self, until: MonotonicNs) {
+    fn take_reports(&mut self, until: MonotonicNs) {
         while let Some((time, report)) = self.reports.next(until.0) {
             self.code.take(time, report);
         }
@@ -166,7 +166,7 @@ impl HubState {
     /// before that is here. Of one that is in an exec, or begins one, it is kept until it is known
     /// whose program that is; of one that is not known, until what was recorded before is here; of
     /// one that has become another's nothing is told.
-    pub fn tell_withheld(&mut self, watermark: MonotonicNs) {
+    fn tell_withheld(&mut self, watermark: MonotonicNs) {
         for (pid, so_far) in std::mem::take(&mut self.withheld) {
             let loss = |count| Loss {
                 cause: LossCause::Withheld,
@@ -202,7 +202,62 @@ impl HubState {
         }
     }
 
-    pub fn take(&mut self, header: &EventHeader, data: &[u8], step: Option<ExecStep>) {
+    /// Takes events, which may be in any order, and the steps of execs among them, up to a time
+    /// before which nothing more will come. Later ones wait.
+    pub fn take_all<'e>(
+        &mut self,
+        events: impl Iterator<Item = (&'e EventHeader, &'e [u8])>,
+        signs: Vec<ExecSign>,
+        watermark: MonotonicNs,
+    ) {
+        if self.family.is_empty() && self.subscriptions.is_empty() {
+            return;
+        }
+        let is_of_family = |id| {
+            let ids = [
+                EventTypeId::FORK,
+                EventTypeId::EXIT,
+                EventTypeId::EXEC,
+                EventTypeId::RENAME,
+            ];
+            ids.contains(&id)
+        };
+        let is_subscribed = !self.subscriptions.is_empty();
+        let new = events.filter(|(header, _)| is_subscribed || is_of_family(header.event_type));
+        let early = std::mem::take(&mut self.early);
+        let mut heard: Vec<(&EventHeader, &[u8])> = Vec::with_capacity(early.len());
+        heard.extend(early.iter().map(|(header, data)| (header, &**data)));
+        // Each ring brings its events in order, but there are several.
+        new.for_each(|event| heard.push(event));
+        heard.sort_by_key(|(header, _)| header.time);
+        self.signs.extend(signs);
+        let steps: HashMap<_, _> = self
+            .signs
+            .iter()
+            .map(|sign| ((sign.pid, sign.time), sign.step))
+            .collect();
+        let mut later = Vec::new();
+        for (header, data) in heard {
+            if header.time > watermark {
+                later.push((*header, data.into()));
+            } else {
+                let step = steps.get(&(header.pid, header.time)).copied();
+                let is_step = matches!(header.event_type, EventTypeId::EXEC | EventTypeId::RENAME);
+                self.take_unseen(header.time);
+                self.take_reports(header.time);
+                self.take(header, data, step.filter(|_| is_step));
+            }
+        }
+        self.take_unseen(watermark);
+        self.take_reports(watermark);
+        self.code.tidy(watermark.0);
+        self.early = later;
+        self.tidy();
+        self.signs.retain(|sign| sign.time > watermark);
+        self.tell_withheld(watermark);
+    }
+
+    fn take(&mut self, header: &EventHeader, data: &[u8], step: Option<ExecStep>) {
         if matches!(step, Some(ExecStep::Begins)) {
             self.code.begin(header.pid, header.time.0);
         }
@@ -260,7 +315,7 @@ impl HubState {
     }
 
     /// Forgets which subscriptions an event may concern, where it no longer does.
-    pub fn tidy(&mut self) {
+    fn tidy(&mut self) {
         let subscriptions = &self.subscriptions;
         self.concerned.tidy(|pid, id| {
             let subscription = subscriptions.get(&id);
