@@ -19,6 +19,9 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// Bytes at the beginning and at the end of what was read that are compared at the next look.
+const COMPARED_BYTES: usize = 4096;
+
 /// Bytes of a line.
 const MOST_LINE_BYTES: usize = 64 << 10;
 
@@ -31,6 +34,10 @@ pub struct PerfMap {
     file: Option<File>,
     /// Bytes that were read.
     read: u64,
+    /// The first and the last of these bytes, by which it is seen that another list has taken the
+    /// place of this one.
+    first: Vec<u8>,
+    last: Vec<u8>,
     /// Line that was not complete yet.
     line: Vec<u8>,
     /// Time of the last look, and of the one before which nothing new was written.
@@ -68,13 +75,15 @@ impl PerfMap {
 
     fn begin_again(&mut self) {
         self.read = 0;
+        self.first.clear();
+        self.last.clear();
         self.line.clear();
         self.code.leave_all(self.looked);
     }
 
     fn read_on(&mut self, file: &File, before: u64) {
         let length = file.metadata().map_or(0, |metadata| metadata.len());
-        if length < self.read {
+        if length < self.read || !self.has_what_was_read(file) {
             self.begin_again();
         }
         let mut piece = vec![
@@ -89,6 +98,7 @@ impl PerfMap {
                 Ok(bytes) => bytes,
             };
             self.read += bytes as u64;
+            self.note_read(piece.get(..bytes).unwrap_or_default());
             // All of that was written by now, and by when the file was written last.
             let listed = last_written(file).map_or_else(time_now, |last| last.min(time_now()));
             for line in piece
@@ -107,6 +117,30 @@ impl PerfMap {
                 }
             }
         }
+    }
+
+    /// Tells whether a file still has what was read of it, as far as that is compared.
+    fn has_what_was_read(&self, file: &File) -> bool {
+        let behind = self.read.saturating_sub(self.last.len() as u64);
+        let mut there = [0; COMPARED_BYTES];
+        [(0, &self.first), (behind, &self.last)]
+            .into_iter()
+            .all(|(offset, known)| {
+                let there = there.get_mut(..known.len());
+                there.is_some_and(|there| {
+                    file.read_exact_at(there, offset).is_ok() && *there == **known
+                })
+            })
+    }
+
+    fn note_read(&mut self, piece: &[u8]) {
+        let more = COMPARED_BYTES.saturating_sub(self.first.len());
+        self.first.extend(piece.iter().take(more));
+        let from = piece.len().saturating_sub(COMPARED_BYTES);
+        self.last
+            .extend_from_slice(piece.get(from..).unwrap_or_default());
+        let beyond = self.last.len().saturating_sub(COMPARED_BYTES);
+        self.last.drain(..beyond);
     }
 
     /// Tells whether there is more of the list than was read.
@@ -211,5 +245,31 @@ mod tests {
         map.looked = 5;
         map.read_on(&file, 5);
         assert!(map.code.find(0x1000, 5, 0).is_none() && map.code.find(0x1000, 4, 0).is_some());
+    }
+
+    #[test]
+    fn a_list_that_is_written_anew_is_another_one_however_long_it_is() {
+        let line = |name: &str, nth: usize| format!("{:x} 10 {name}{nth}\n", 0x1000 + 0x10 * nth);
+        let list = |name: &str, count: usize| -> String {
+            (0..count).map(|nth| line(name, nth)).collect()
+        };
+        for (before, after) in [(3, 3), (3, 400), (2000, 2000), (2000, 3000)] {
+            let mut file = tempfile::tempfile().unwrap();
+            let mut map = PerfMap::default();
+            file.write_all(list("a", before).as_bytes()).unwrap();
+            map.read_on(&file, 0);
+            // As it grows, it stays the same.
+            file.write_all(line("a", before).as_bytes()).unwrap();
+            map.read_on(&file, 0);
+            assert_eq!(&*map.code.find(0x1000, 4, 0).unwrap().0, "a0");
+            file.set_len(0).unwrap();
+            std::io::Seek::rewind(&mut file).unwrap();
+            file.write_all(list("b", after + 1).as_bytes()).unwrap();
+            map.looked = 5;
+            map.read_on(&file, 5);
+            let name = map.code.find(0x1000, u64::MAX, 0).unwrap().0;
+            assert_eq!((&*name, map.code.find(0x1000, 5, 0)), ("b0", None));
+            assert_eq!(&*map.code.find(0x1000, 4, 0).unwrap().0, "a0");
+        }
     }
 }
