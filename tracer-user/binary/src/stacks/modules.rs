@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::Mapping;
 use super::inlined_files::InlinedFiles;
 use super::names::Place;
-use super::spaces::{BuildIds, MappedBy, binary};
+use super::spaces::{BuildIds, FileState, MappedBy, binary};
 use crate::probes::{Binary, Function, debuginfod, vdso_functions};
 
 /// Files that are open until they are read. Beyond that, a file is read as long as it is there.
 const MOST_OPEN: usize = 128;
 
-/// A file's path and build identifier.
+/// A file's path and build identifier, or what tells it from others with this path.
 pub type ModuleKey = (Arc<[u8]>, Vec<u8>);
 
 /// Returns the path and the build identifier of a mapping's file.
@@ -83,10 +83,21 @@ impl Modules {
         let binary = self.open.remove(&key);
         let binary = binary.or_else(|| self.open_binary(pid, mapping, since));
         let found = binary.and_then(|binary| {
+            // Without an identifier, another file may have the path later.
+            let state = || FileState::bytes_of(binary.file()).unwrap_or_default();
+            let key = if has_id {
+                key.clone()
+            } else {
+                (Arc::clone(&key.0), state())
+            };
             if let Some(inlined) = inlined {
                 inlined.read(&key, &binary);
             }
-            Some(Module::from_functions(binary.functions().ok()?))
+            let module = Module::from_functions(binary.functions().ok()?);
+            Some(Module {
+                key: Some(key),
+                ..module
+            })
         });
         let found = found.map(Arc::new);
         if has_id {
@@ -123,6 +134,8 @@ impl Modules {
 pub struct Module {
     /// Functions by offset.
     functions: Vec<Function>,
+    /// Key of the file's functions in others; `None` where it is not a mapped file.
+    pub key: Option<ModuleKey>,
 }
 
 impl Module {
@@ -140,7 +153,10 @@ impl Module {
                 .then_with(|| one.name.cmp(&other.name))
         });
         functions.dedup_by_key(|function| function.offset);
-        Self { functions }
+        Self {
+            functions,
+            key: None,
+        }
     }
 
     /// Returns the functions of the code that the kernel maps into each process.

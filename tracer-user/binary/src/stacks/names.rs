@@ -408,7 +408,18 @@ impl Inner {
         let mut frame = self.user_frame(of, address, is_return);
         if let (Some(inlined), Some(mapping)) = (&mut self.inlined, frame.mapping.clone()) {
             let offset = offset_in_file(&mapping, address, is_return);
-            inlined.push(frames, &mut frame, (&key_of(&mapping), offset));
+            let (pid, at) = of;
+            let code = code_address(address, is_return);
+            let key = if mapping.build_id.is_empty() {
+                let place = self.spaces.find(pid, code, at);
+                let module = place.and_then(|place| place.found.clone()?);
+                module.and_then(|module| module.key.clone())
+            } else {
+                Some(key_of(&mapping))
+            };
+            if let Some(key) = key {
+                inlined.push(frames, &mut frame, (&key, offset));
+            }
         }
         frames.push(frame);
     }
@@ -577,6 +588,67 @@ mod tests {
         };
         let names = [one, other].map(|offset| module.find(offset).unwrap().0);
         ([mapping(start, one), mapping(start + 1, other)], names)
+    }
+
+    /// Compiles a program without a build identifier, with a function that is put into others, and
+    /// returns a mapping of all of it.
+    fn program(file: &std::path::Path, inlined: &str, start: u64) -> Mapping {
+        use std::os::unix::ffi::OsStrExt as _;
+        use std::os::unix::fs::MetadataExt as _;
+        let source = file.with_extension("c");
+        let text = format!(
+            "volatile int seen; static inline __attribute__((always_inline)) void {inlined}(int of)
+             {{ for (int i = 0; i < of; i++) seen += i * of; }}
+             __attribute__((noinline)) void outer(int of) {{ {inlined}(of); }}
+             int main(int count, char **typed) {{ outer(count); return typed == 0; }}"
+        );
+        std::fs::write(&source, text).unwrap();
+        let made = file.with_extension("made");
+        let mut compiler = std::process::Command::new("cc");
+        compiler
+            .args(["-O1", "-g", "-Wl,--build-id=none"])
+            .arg(&source);
+        assert!(compiler.arg("-o").arg(&made).status().unwrap().success());
+        std::fs::rename(&made, file).unwrap();
+        Mapping {
+            start,
+            end: start + (1 << 20),
+            path: file.as_os_str().as_bytes().into(),
+            inode: std::fs::metadata(file).unwrap().ino(),
+            ..Mapping::default()
+        }
+    }
+
+    #[test]
+    fn functions_in_others_are_those_of_the_mapped_file_also_without_an_identifier() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        let pid = std::process::id().cast_signed();
+        let names = SymbolNames::live();
+        names.show_inlined(|_| {});
+        let inlined_at = |start: u64| {
+            let binary = Binary::open(&file, &file, std::path::Path::new("/")).unwrap();
+            let outer = binary.functions().unwrap();
+            let outer = outer.into_iter().find(|one| one.name == "outer").unwrap();
+            move |names: &SymbolNames| -> Vec<Arc<str>> {
+                let within = start + outer.offset..start + outer.offset + outer.size;
+                let frames = within.flat_map(|address| names.frames_at(pid, address, false));
+                let inlined = frames.filter(|frame| frame.is_inlined);
+                let mut all: Vec<_> = inlined.filter_map(|of| Some(of.function?.0)).collect();
+                all.dedup();
+                all
+            }
+        };
+        let learn = |mapping: Mapping| {
+            std::thread::sleep(std::time::Duration::from_millis(60));
+            names.learn_mapping(pid, super::super::time_now(), &mapping);
+        };
+        learn(program(&file, "first", 0x1000_0000));
+        let first = inlined_at(0x1000_0000);
+        assert_eq!(first(&names), [Arc::from("first")]);
+        learn(program(&file, "second", 0x2000_0000));
+        assert_eq!(inlined_at(0x2000_0000)(&names), [Arc::from("second")]);
+        assert_eq!(first(&names), [Arc::from("first")]);
     }
 
     fn stack(addresses: &[u64]) -> Vec<u8> {

@@ -162,6 +162,19 @@ pub struct FileState {
 }
 
 impl FileState {
+    /// Returns the state of a file as bytes, longer than any build identifier.
+    pub fn bytes_of(file: &File) -> Option<Vec<u8>> {
+        let metadata = file.metadata().ok()?;
+        let words = [
+            metadata.dev(),
+            metadata.ino(),
+            metadata.len(),
+            metadata.ctime().cast_unsigned(),
+            metadata.ctime_nsec().cast_unsigned(),
+        ];
+        Some(words.iter().flat_map(|word| word.to_ne_bytes()).collect())
+    }
+
     /// Returns the state of a file; `None` of one that was changed just now: as times of files are
     /// those of the last tick, it may be changed once more at the same time.
     fn settled(metadata: &Metadata) -> Option<Self> {
