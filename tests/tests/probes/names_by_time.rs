@@ -145,6 +145,74 @@ fn code_that_is_moved_has_its_name_where_it_is_then() {
     }
 }
 
+/// A program with a thread that is blocked in a function of a library, while another one comes to
+/// where that is.
+const BLOCKED: &str = "
+    #define _GNU_SOURCE
+    #include <dlfcn.h>
+    #include <pthread.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+    static int pipes[2];
+    static char *a;
+    __attribute__((noinline)) void point(void) {
+        char byte; if (read(pipes[0], &byte, 1) != 1) _exit(2); }
+    static void *blocks(void *of) { ((void (*)(void (*)(void)))a)(point); return of; }
+    int main(int count, char **typed) {
+        void *library = dlopen(typed[1], RTLD_NOW);
+        a = dlsym(library, \"in_a\");
+        pthread_t thread;
+        if (pipe(pipes) != 0 || pthread_create(&thread, 0, blocks, 0) != 0) return 3;
+        usleep(200000);
+        long page = sysconf(_SC_PAGESIZE);
+        if (mremap(dlsym(library, \"in_b\"), page, page, MREMAP_MAYMOVE | MREMAP_FIXED, a) != a)
+            return count;
+        usleep(100000);
+        if (write(pipes[1], \"x\", 1) != 1) return 4;
+        pthread_join(thread, 0);
+        _exit(0); }";
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_thread_that_was_blocked_is_in_what_was_there_before() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    for (text, made, options) in [
+        (BLOCKED, "blocked", &["-O0", "-pthread"][..]),
+        (TWO_PLACES, "library.so", &["-O1", "-shared", "-fPIC"]),
+    ] {
+        fs::write(file("a.c"), text).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.arg("-fno-omit-frame-pointer").args(options);
+        command::text(compiler.arg(file("a.c")).arg("-o").arg(file(made))).unwrap();
+    }
+    for (has_log, unwind) in [(false, "dwarf"), (true, ""), (true, "dwarf")] {
+        let mut tool = Command::new(dist::tracer_user().unwrap());
+        tool.args(["run", "--format", "json", "--stack", "user"]);
+        // Where system calls are recorded, each kernel says what is moved.
+        tool.args(["--syscalls", "getppid", "--off-cpu", "50ms"]);
+        tool.args(unwinding(unwind));
+        tool.args(if has_log {
+            &["--force", "--log"][..]
+        } else {
+            &["-o"]
+        });
+        tool.arg(file("made")).arg("--").arg(file("blocked"));
+        command::text(tool.arg(file("library.so"))).unwrap();
+        let lines = if has_log {
+            read(&file("made"))
+        } else {
+            fs::read_to_string(file("made")).unwrap()
+        };
+        let named = |name: &str| lines.contains(&format!("\"symbol\":\"{name}\""));
+        let named = ["in_a", "in_b"].map(named);
+        assert_eq!(named, [true, false], "{has_log} {unwind}: {lines}");
+    }
+}
+
 #[test]
 #[ignore = "loads eBPF"]
 fn where_the_kernel_reports_no_mappings_no_name_is_wrong_either() {
