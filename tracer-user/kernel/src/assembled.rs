@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use super::call::{self, PROGRAM_LOAD, ProgramAttributes, bpf};
+use super::call::{self, ProgramAttributes};
 
 /// Calls a helper, or a function of the kernel.
 pub const CALL: u8 = 0x85;
@@ -241,5 +241,5 @@ fn load_as(
         ..attributes
     };
     // SAFETY: what it names lives until after the call.
-    unsafe { bpf(PROGRAM_LOAD, &attributes) }
+    unsafe { call::load_program(&attributes) }
 }

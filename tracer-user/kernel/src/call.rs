@@ -4,7 +4,9 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-pub(super) const PROGRAM_LOAD: libc::c_int = 5;
+use aya::programs::ProgramError;
+
+const PROGRAM_LOAD: libc::c_int = 5;
 pub(super) const LINK_CREATE: libc::c_int = 28;
 
 /// `union bpf_attr` of `BPF_PROG_LOAD`, as far as it is needed.
@@ -56,6 +58,48 @@ struct RunAttributes {
     cpu: u32,
     batch: u32,
     nothing: u32,
+}
+
+/// Most times that a program is loaded: the kernel gives up where a signal comes meanwhile, as the
+/// one by which a stopped process goes on.
+const MOST_LOADS: usize = 200;
+
+/// Loads a program, again where a signal came meanwhile.
+pub(super) fn load(mut once: impl FnMut() -> Result<(), ProgramError>) -> Result<(), ProgramError> {
+    let was_interrupted = |error: &ProgramError| match error {
+        ProgramError::LoadError { io_error, .. } => is_again(io_error),
+        _ => false,
+    };
+    for _ in 1..MOST_LOADS {
+        match once() {
+            Err(error) if was_interrupted(&error) => {
+                tracing::debug!("a signal came while a program was loaded: again");
+            }
+            done => return done,
+        }
+    }
+    once()
+}
+
+fn is_again(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EAGAIN)
+}
+
+/// Loads a program by the call itself, likewise.
+///
+/// # Safety
+///
+/// As of [`bpf`].
+pub(super) unsafe fn load_program(attributes: &ProgramAttributes) -> io::Result<OwnedFd> {
+    // SAFETY: the caller's.
+    let once = || unsafe { bpf(PROGRAM_LOAD, attributes) };
+    for _ in 1..MOST_LOADS {
+        match once() {
+            Err(error) if is_again(&error) => {}
+            done => return done,
+        }
+    }
+    once()
 }
 
 /// Runs a program for raw tracepoints in the calling thread, on this context. Returns its result.
@@ -158,5 +202,38 @@ pub(super) fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
         // SAFETY: the kernel has just made this descriptor for us.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(error: i32) -> ProgramError {
+        ProgramError::LoadError {
+            io_error: io::Error::from_raw_os_error(error),
+            verifier_log: aya_obj::VerifierLog::new(String::new()),
+        }
+    }
+
+    #[test]
+    fn a_program_is_loaded_again_where_a_signal_came_and_not_for_ever() {
+        let mut times = 0;
+        let mut until = |most: usize, error: i32| {
+            times = 0;
+            let done = load(|| {
+                times += 1;
+                if times < most {
+                    Err(failed(error))
+                } else {
+                    Ok(())
+                }
+            });
+            (done.is_ok(), times)
+        };
+        assert_eq!(until(1, libc::EAGAIN), (true, 1));
+        assert_eq!(until(5, libc::EAGAIN), (true, 5));
+        assert_eq!(until(5, libc::EACCES), (false, 1));
+        assert_eq!(until(usize::MAX, libc::EAGAIN), (false, MOST_LOADS));
     }
 }

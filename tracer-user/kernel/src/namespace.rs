@@ -16,6 +16,7 @@ use aya::{Btf, Ebpf};
 use tracer_common::kernel::TaskIds;
 use zerocopy::FromBytes as _;
 
+use super::call;
 use super::error::LoadError;
 
 /// The inodes of the kernel's first namespaces (`PROC_PID_INIT_INO`, `PROC_USER_INIT_INO`).
@@ -71,12 +72,10 @@ impl ProcessListing {
     /// processes.
     pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<Self, LoadError> {
         let program = program(ebpf)?;
-        program
-            .load("task", btf)
-            .map_err(|source| LoadError::Program {
-                name: LISTING,
-                source: Box::new(source),
-            })?;
+        call::load(|| program.load("task", btf)).map_err(|source| LoadError::Program {
+            name: LISTING,
+            source: Box::new(source),
+        })?;
         Ok(Self)
     }
 

@@ -9,7 +9,7 @@ use aya::programs::PerfEvent;
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
 use aya::util::online_cpus;
 
-use super::call::{LINK_CREATE, bpf, owned};
+use super::call::{self, LINK_CREATE, bpf, owned};
 use super::error::LoadError;
 
 /// Value for all processes, in place of a pid.
@@ -130,7 +130,7 @@ pub(super) fn attach_sampler(ebpf: &mut Ebpf, per_second: u32) -> Result<(), Loa
         source: Box::new(source),
     };
     let program: &mut PerfEvent = program.try_into().map_err(failed)?;
-    program.load().map_err(failed)?;
+    call::load(|| program.load()).map_err(failed)?;
     let cpus = online_cpus().map_err(|(_, source)| failed(source.into()))?;
     for cpu in cpus {
         let clock = PerfEventConfig::Software(SoftwareEvent::CpuClock);

@@ -8,6 +8,7 @@ use aya::{Btf, Ebpf};
 use tracer_common::event_type::{EventTypeId, KernelEventType};
 use tracer_common::kernel::{KERNEL_EVENT_TYPES, wanted};
 
+use super::call;
 use super::call_links::CallLinks;
 use super::error::LoadError;
 
@@ -232,7 +233,7 @@ fn attach_btf(
     let program = ebpf.program_mut(tracepoint.name);
     let program = program.ok_or(ProgramError::NotLoaded)?;
     let program: &mut BtfTracePoint = program.try_into()?;
-    program.load(tracepoint.site(), btf)?;
+    call::load(|| program.load(tracepoint.site(), btf))?;
     match links {
         Some(links) => links.add(program.fd()?.try_clone()?, None)?,
         None => {
@@ -251,7 +252,7 @@ fn attach_raw(
         .program_mut(&tracepoint.raw_program())
         .ok_or(ProgramError::NotLoaded)?;
     let program: &mut RawTracePoint = program.try_into()?;
-    program.load()?;
+    call::load(|| program.load())?;
     match links {
         Some(links) => links.add(program.fd()?.try_clone()?, Some(tracepoint.site()))?,
         None => {

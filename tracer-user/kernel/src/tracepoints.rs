@@ -14,6 +14,7 @@ use aya::programs::{ProgramError, ProgramFd, TracePoint};
 use tracer_common::kernel::TracepointSite;
 use zerocopy::IntoBytes;
 
+use super::call;
 use super::perf::{self, EVERY_PROCESS, EventAttributes};
 use crate::named_tracepoints::{Tracepoint, TracepointLayout};
 
@@ -122,7 +123,7 @@ fn load(ebpf: &mut Ebpf) -> Result<ProgramFd, TracepointError> {
     let program = program.ok_or(TracepointError::PartMissing { name: PROGRAM })?;
     let mut load = || -> Result<ProgramFd, ProgramError> {
         let program: &mut TracePoint = program.try_into()?;
-        program.load()?;
+        call::load(|| program.load())?;
         Ok(program.fd()?.try_clone()?)
     };
     load().map_err(|source| TracepointError::Program {

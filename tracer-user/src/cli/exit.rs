@@ -116,7 +116,7 @@ fn line(error: &anyhow::Error, typed: &[OsString]) -> String {
 /// Joins the causes of an error on one line. A cause that ends the line already is not repeated.
 fn chain(error: &anyhow::Error) -> String {
     let mut line = String::new();
-    for cause in error.chain().map(ToString::to_string) {
+    for cause in error.chain().map(|cause| without_path(cause.to_string())) {
         if line.is_empty() {
             line = cause;
         } else if !line.ends_with(&cause) {
@@ -124,6 +124,23 @@ fn chain(error: &anyhow::Error) -> String {
         }
     }
     in_one_line(&line)
+}
+
+/// Leaves out the path that the kernel's verifier prints before what it refuses: it has thousands
+/// of lines, which --verbose shows.
+fn without_path(cause: String) -> String {
+    const SAID: &str = " Verifier output: ";
+    const LINES: usize = 3;
+    let Some((before, path)) = cause.split_once(SAID) else {
+        return cause;
+    };
+    let lines: Vec<&str> = path.lines().filter(|line| !line.is_empty()).collect();
+    let left_out = lines.len().saturating_sub(LINES);
+    if left_out == 0 {
+        return cause;
+    }
+    let last = lines.get(left_out..).unwrap_or_default().join("\n");
+    format!("{before}{SAID}[{left_out} lines, which --verbose shows]\n{last}")
 }
 
 fn in_one_line(lines: &str) -> String {
@@ -154,6 +171,23 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_the_verifier_says_the_last_lines_are_shown() {
+        let path: String = (0..5000)
+            .map(|at| format!("{at}: (bf) r6 = r1\n"))
+            .collect();
+        let said = format!("EAGAIN. Verifier output: {path}\nR1 is bad\n");
+        let error = anyhow::anyhow!(said).context("not taken");
+        let line = chain(&error);
+        assert!(
+            line.starts_with("not taken: EAGAIN. Verifier output: [4998 lines"),
+            "{line}"
+        );
+        assert!(line.ends_with("4999: (bf) r6 = r1 R1 is bad"), "{line}");
+        let short = anyhow::anyhow!("EINVAL. Verifier output: R1 is bad");
+        assert_eq!(chain(&short), "EINVAL. Verifier output: R1 is bad");
+    }
 
     #[test]
     fn a_failure_of_several_lines_is_reported_in_one() {

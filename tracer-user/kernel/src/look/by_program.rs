@@ -10,6 +10,7 @@ use tracer_common::kernel::{
 };
 use zerocopy::FromBytes as _;
 
+use super::super::call;
 use super::super::namespace::read;
 
 /// The program.
@@ -53,7 +54,8 @@ impl Looked {
 
 /// Loads the program.
 pub fn load(ebpf: &mut Ebpf, btf: &Btf) -> Result<(), ProgramError> {
-    program(ebpf)?.load("task", btf)
+    let program = program(ebpf)?;
+    call::load(|| program.load("task", btf))
 }
 
 fn program(ebpf: &mut Ebpf) -> Result<&mut Iter, ProgramError> {

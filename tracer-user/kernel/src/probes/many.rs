@@ -15,7 +15,7 @@ use aya_obj::Object;
 use aya_obj::generated::{bpf_attach_type, bpf_prog_type};
 
 use super::{Attachment, EVERY_PROCESS, PROGRAM, ProbeAttachments};
-use crate::call::{LINK_CREATE, PROGRAM_LOAD, ProgramAttributes, bpf};
+use crate::call::{LINK_CREATE, ProgramAttributes, bpf, load_program};
 use crate::loading::object;
 use crate::requirements;
 
@@ -94,7 +94,7 @@ fn load(ebpf: &Ebpf) -> Result<OwnedFd, LoadError> {
     let name = PROGRAM.bytes().zip(&mut attributes.name);
     name.for_each(|(from, to)| *to = from);
     // SAFETY: `attributes` is as long as the call is given, and what it names lives until after it.
-    Ok(unsafe { bpf(PROGRAM_LOAD, &attributes) }?)
+    Ok(unsafe { load_program(&attributes) }?)
 }
 
 /// Returns the descriptor of a map of any of the kinds that the programs use.

@@ -34,6 +34,7 @@ use zerocopy::{FromZeros, IntoBytes};
 pub use error::ProbeError;
 use error::SITES;
 
+use super::call;
 use super::checks::Check;
 use super::decode::probed;
 use super::perf::EVERY_PROCESS;
@@ -154,7 +155,7 @@ fn load(ebpf: &mut Ebpf) -> Result<ProgramFd, ProbeError> {
     let program = program.ok_or(ProbeError::PartMissing { name: PROGRAM })?;
     let mut load = || -> Result<ProgramFd, ProgramError> {
         let program: &mut UProbe = program.try_into()?;
-        program.load()?;
+        call::load(|| program.load())?;
         Ok(program.fd()?.try_clone()?)
     };
     load().map_err(|source| ProbeError::Program {
