@@ -38,6 +38,12 @@ const ALL: Duration = Duration::from_millis(800);
 /// Threads of this process that may hang.
 const MOST_HANGING: usize = 3;
 
+/// Words where code is left by a register: of a thread that waits, the kernel tells the stack
+/// pointer alone.
+const MORE_BY_REGISTERS: &str = "code built without -O, and code without a description, is left by \
+                                 registers that are not known from outside: `tracer-user attach \
+                                 PID --stack user --unwind dwarf` has them";
+
 /// Place of a thread in its program.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadPlace {
@@ -66,7 +72,11 @@ impl ThreadPlace {
     /// Appends a line for each function.
     pub fn push_lines(&self, out: &mut Vec<u8>) {
         push_frame_lines(out, &self.frames);
-        if let Some(why) = self.ends.and_then(StackEnd::in_words) {
+        let why = match self.ends {
+            Some(StackEnd::Code) => Some(MORE_BY_REGISTERS),
+            ends => ends.and_then(StackEnd::in_words),
+        };
+        if let Some(why) = why {
             out.extend_from_slice(format!("        ... {why}\n").as_bytes());
         }
     }
@@ -372,4 +382,25 @@ fn start() -> Option<Sender<Question>> {
             .for_each(|question| question(&mut finder));
     });
     started.ok().map(|_| sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_registers_are_missing_it_is_said_who_has_them() {
+        let lines = |ends| {
+            let place = ThreadPlace {
+                frames: Vec::new(),
+                ends,
+            };
+            let mut out = Vec::new();
+            place.push_lines(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        assert!(lines(Some(StackEnd::Code)).contains("--unwind dwarf"));
+        assert!(lines(Some(StackEnd::Memory)).contains("was not copied"));
+        assert_eq!(lines(Some(StackEnd::Beginning)), "");
+    }
 }
