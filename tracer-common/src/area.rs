@@ -265,7 +265,7 @@ pub struct StreamControl {
     /// When the controller's process was started (field 22 of `/proc/<pid>/stat`).
     pub controller_start: AtomicU64,
     /// Where the stack of the controller's program begins (field 28 there), which another program
-    /// in that process has elsewhere; 0 where the controller does not know. Written by the
+    /// in that process has elsewhere; 0 where the controller does not say it. Written by the
     /// controller.
     pub controller_stack: AtomicU64,
     /// When the chunk was closed, in ticks, that was closed last of those which were taken again

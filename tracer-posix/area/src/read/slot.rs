@@ -153,7 +153,8 @@ impl Slot {
         let own = Identity::own();
         control.controller_pid.store(own.pid, Relaxed);
         control.controller_start.store(own.start, Relaxed);
-        control.controller_stack.store(own.stack, Relaxed);
+        let stack = if may_show_stack(area) { own.stack } else { 0 };
+        control.controller_stack.store(stack, Relaxed);
         control.controller_namespace.store(own.namespace, Relaxed);
         let is_in_own_namespace =
             |pid: &i32| *pid == own_pid() || liveness::is_in_own_namespace(*pid);
@@ -219,6 +220,17 @@ fn empty_pool(control: &StreamControl) {
     control.refused_no_chunk.store(0, Relaxed);
     control.refused_nested.store(0, Relaxed);
     control.waiting.store(0, Relaxed);
+}
+
+/// Tells whether the processes of an area may know where this process's stack is: they could ask
+/// `/proc` for it as well. It would help one of another user to attack this process.
+fn may_show_stack(area: &Area) -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    // SAFETY: takes no pointers.
+    let is_dumpable = unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } == 1;
+    let is_of_family = area.id() == process::area_id();
+    is_dumpable && (is_of_family || !is_root)
 }
 
 /// Returns the generation of the stream, if its controller has ended. Where this process cannot see
