@@ -33,7 +33,8 @@ fn folder() -> &'static Path {
 
 /// Cases that make as many streams as the whole system may have: meanwhile no other case can have
 /// one.
-const EXCLUSIVE: [&str; 10] = [
+const EXCLUSIVE: [&str; 11] = [
+    "controllers_that_are_killed_at_any_moment_take_no_streams_with_them",
     "logs_that_are_read_do_not_count",
     "no_more_streams_than_the_limit_can_be_made",
     "streams_of_other_processes_count",
@@ -265,6 +266,7 @@ cases! {
         the_streams_of_a_controller_that_exits_end
         the_streams_of_a_controller_that_exits_without_cleaning_up_end
         the_streams_of_a_controller_that_is_killed_end
+        controllers_that_are_killed_at_any_moment_take_no_streams_with_them
         the_streams_of_a_controller_that_execs_end
         the_streams_of_a_controller_that_runs_another_program_end
         the_streams_of_a_controller_whose_end_its_parent_has_not_asked_for_end

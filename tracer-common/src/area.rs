@@ -158,12 +158,34 @@ pub struct AreaHeader {
 pub mod stream_state {
     /// No stream.
     pub const FREE: u32 = 0;
-    /// A controller is filling the slot in.
+    /// A thread is filling the slot in, or frees it. The word names the thread, see [`claimed`].
     pub const CLAIMED: u32 = 1;
     /// A stream lives here.
     pub const LIVE: u32 = 2;
     /// The stream has ended, and a thread may still be in its pool: the slot cannot be reused yet.
     pub const ENDING: u32 = 3;
+
+    /// Bits below the thread of a claimed slot.
+    const THREAD_SHIFT: u32 = 8;
+
+    /// Returns the word of a slot that this thread has claimed: its tid (high 24 bits; 0 where the
+    /// pid namespace of the area's processes is another), state (8 bits).
+    #[must_use]
+    pub const fn claimed(tid: u32) -> u32 {
+        tid << THREAD_SHIFT | CLAIMED
+    }
+
+    /// Returns the thread that has claimed the slot with this word; `None` where it is not claimed,
+    /// or the thread is not known.
+    #[must_use]
+    pub const fn claimer(word: u32) -> Option<u32> {
+        let tid = word >> THREAD_SHIFT;
+        if word & 0xFF == CLAIMED && tid != 0 {
+            Some(tid)
+        } else {
+            None
+        }
+    }
 }
 
 /// Policy of a stream's pool that has no free chunk.

@@ -320,6 +320,33 @@ CASE(the_streams_of_a_controller_that_is_killed_end)
     make_streams_of_parent_and(end_by_signal);
 }
 
+static void make_and_end_streams_of_parent(void)
+{
+    trace_id_t trid;
+
+    for (;;)
+        if (posix_trace_create(getppid(), NULL, &trid) == 0)
+            posix_trace_shutdown(trid);
+}
+
+/* clause: controller.end */
+CASE(controllers_that_are_killed_at_any_moment_take_no_streams_with_them)
+{
+    int i;
+
+    for (i = 0; i < 200; i++) {
+        struct timespec moment = {0, 300000 + rand() % 2000000};
+        pid_t child = fork();
+
+        if (child == 0)
+            make_and_end_streams_of_parent();
+        nanosleep(&moment, NULL);
+        kill(child, SIGKILL);
+        CHECK(waitpid(child, NULL, 0) == child);
+    }
+    make_as_many();
+}
+
 /* clause: controller.exec */
 CASE(the_streams_of_a_controller_that_execs_end)
 {

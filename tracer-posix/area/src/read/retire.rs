@@ -12,6 +12,7 @@ use crate::discover::find::Area;
 use crate::discover::liveness;
 use crate::discover::reader_windows::Claims;
 use crate::emit::process;
+use crate::emit::thread::own_tid;
 use crate::layout::chunk_ref::{ChunkRef, Shape};
 use crate::layout::identity::{entered, thread_of};
 use crate::layout::mapping::{self, Parts};
@@ -20,7 +21,8 @@ use crate::system::pids::{own_pid, own_pid_namespace, process_exists};
 use crate::system::thread;
 
 /// Ends the streams of controllers that are gone, which could not do it themselves. Also gives back
-/// the memory of streams that had ended while threads were still in their pools.
+/// the memory of streams that had ended while threads were still in their pools, and the slots of
+/// controllers that were killed amid taking or freeing one.
 pub(super) fn reclaim(
     area: &Area,
     parts: Parts<'_>,
@@ -29,11 +31,43 @@ pub(super) fn reclaim(
     for (index, control) in parts.streams() {
         if let Some(generation) = abandoned(area, control) {
             end(area, parts, (index, control), generation);
-        } else if control.state.load(Acquire) == stream_state::ENDING {
+            continue;
+        }
+        let word = control.state.load(Acquire);
+        let is_left =
+            || is_claimer_gone(area, word) && take_over(area, parts, (index, control), word);
+        if word == stream_state::ENDING || is_left() {
             let allowance = Allowance::begin_for_left(area);
             finish(area, parts, (index, control), &allowance);
         }
     }
+}
+
+/// Returns the word of a slot that this thread claims.
+pub(super) fn claimed(area: &Area) -> u32 {
+    let own = area.is_in_own_namespace().then(own_tid);
+    stream_state::claimed(own.map_or(0, i32::unsigned_abs))
+}
+
+/// Tells whether the word of a slot names a thread that claimed it, and has ended for certain.
+fn is_claimer_gone(area: &Area, word: u32) -> bool {
+    let tid = stream_state::claimer(word).and_then(|tid| i32::try_from(tid).ok());
+    area.is_in_own_namespace() && tid.is_some_and(liveness::has_thread_ended)
+}
+
+/// Makes the slot that an ended thread had claimed that of a stream which has ended, unless another
+/// process does.
+fn take_over(
+    area: &Area,
+    parts: Parts<'_>,
+    (index, control): (usize, &StreamControl),
+    word: u32,
+) -> bool {
+    let is_claimed = move_state(control, word, claimed(area));
+    if is_claimed {
+        set_ending(parts, (index, control));
+    }
+    is_claimed
 }
 
 /// Ends the stream of this generation, unless that was done: from then on no trace point emits to
@@ -46,17 +80,29 @@ pub(super) fn end(
     (index, control): (usize, &StreamControl),
     generation: u32,
 ) {
-    let is_ours = control
-        .generation
-        .compare_exchange(generation, 0, AcqRel, Relaxed);
-    if is_ours.is_err() {
+    let is_meant = || control.generation.load(Acquire) == generation;
+    if !is_meant() || !move_state(control, stream_state::LIVE, claimed(area)) {
         return;
     }
-    control.state.store(stream_state::CLAIMED, Release);
-    parts.header().active.fetch_and(!(1_u32 << index), AcqRel);
-    control.ended_generation.store(generation, Relaxed);
-    control.state.store(stream_state::ENDING, Release);
+    if !is_meant() {
+        // It has ended, and another stream has taken its slot, which goes on.
+        control.state.store(stream_state::LIVE, Release);
+        return;
+    }
+    set_ending(parts, (index, control));
     finish(area, parts, (index, control), &Allowance::begin(area));
+}
+
+/// Ends the stream of a slot that this thread has claimed. Whenever the thread is killed, the next
+/// one that claims the slot does the same.
+fn set_ending(parts: Parts<'_>, (index, control): (usize, &StreamControl)) {
+    let generation = control.generation.load(Acquire);
+    if generation != 0 {
+        control.ended_generation.store(generation, Relaxed);
+    }
+    control.generation.store(0, Release);
+    parts.header().active.fetch_and(!(1_u32 << index), AcqRel);
+    control.state.store(stream_state::ENDING, Release);
 }
 
 /// Frees the slot of a stream that has ended, if no thread can be in its memory any more.
@@ -66,10 +112,15 @@ fn finish(
     (index, control): (usize, &StreamControl),
     allowance: &Allowance,
 ) {
-    if allowance.is_spent() || !move_state(control, stream_state::ENDING, stream_state::CLAIMED) {
+    if allowance.is_spent() || !move_state(control, stream_state::ENDING, claimed(area)) {
         return;
     }
     let generation = control.ended_generation.load(Relaxed);
+    if generation == 0 {
+        // There was no stream here yet.
+        control.state.store(stream_state::FREE, Release);
+        return;
+    }
     // A mark or an entry that a thread has set before this is seen; a thread that sets one later
     // sees that the stream has ended.
     thread::membarrier();
@@ -240,10 +291,12 @@ impl Ended<'_> {
 
     /// Frees windows, chains and entries.
     fn free(&self) {
-        for n in 0..WINDOW_SLOTS {
-            match self.parts.stream_window(self.index, n) {
-                Some(entry) if entry.load(Relaxed) != 0 => entry.store(0, Relaxed),
-                _ => break,
+        // The last one first: those that are left are the first ones, however far this comes.
+        let entries = (0..WINDOW_SLOTS).map_while(|n| self.parts.stream_window(self.index, n));
+        let used = entries.take_while(|entry| entry.load(Relaxed) != 0);
+        for n in (0..used.count()).rev() {
+            if let Some(entry) = self.parts.stream_window(self.index, n) {
+                entry.store(0, Relaxed);
             }
         }
         for index in windows_of(self.parts, self.generation) {

@@ -117,7 +117,7 @@ impl Slot {
         retire::reclaim(area, parts, abandoned);
         let (index, control) = parts
             .streams()
-            .find(|(_, control)| move_state(control, stream_state::FREE, stream_state::CLAIMED))
+            .find(|(_, control)| move_state(control, stream_state::FREE, retire::claimed(area)))
             .ok_or_else(none_free)?;
         // A process that reads any of the words below, and the generation after that, sees that it
         // is no longer that of the stream before.
