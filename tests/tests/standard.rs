@@ -324,6 +324,7 @@ cases! {
         a_program_that_closes_whatever_is_open_keeps_what_it_opens_then
         a_child_forked_while_other_threads_make_streams_can_make_its_own
         a_process_that_may_only_read_and_write_is_not_disturbed
+        a_looping_stream_can_be_read_while_other_processes_emit_without_a_pause
     }
     names {
         every_process_may_have_as_many_types_whatever_its_family_has

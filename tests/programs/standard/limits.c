@@ -354,3 +354,58 @@ CASE(a_process_that_may_only_read_and_write_is_not_disturbed)
     CHECK(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status));
 }
+
+/* With more emitters than CPUs, one that does not run is amid an emission most often. */
+static void *emit_for_ever(void *argument)
+{
+    for (;;)
+        posix_trace_event(type, data, 40);
+    return argument;
+}
+
+static pid_t emit_without_a_pause(void)
+{
+    pid_t child = fork();
+    pthread_t second;
+
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        CHECK_EQUAL(pthread_create(&second, NULL, emit_for_ever, NULL), 0);
+        emit_for_ever(NULL);
+    }
+    return child;
+}
+
+/* clause: getnext.event */
+CASE(a_looping_stream_can_be_read_while_other_processes_emit_without_a_pause)
+{
+    enum { MOST = 64, EVENTS = 100000, SECONDS = 20 };
+    trace_attr_t attr = attributes(4 << 20, POSIX_TRACE_LOOP);
+    int i, events = 0, cpus = (int)sysconf(_SC_NPROCESSORS_ONLN), count = cpus < MOST ? cpus : MOST;
+    pid_t emitters[MOST];
+    long long end, time = 0;
+    trace_id_t trid;
+
+    type = type_of("limits");
+    CHECK_EQUAL(posix_trace_attr_setinherited(&attr, POSIX_TRACE_INHERITED), 0);
+    trid = stream_of(0, &attr);
+    CHECK_EQUAL(posix_trace_start(trid), 0);
+    for (i = 0; i < count; i++)
+        emitters[i] = emit_without_a_pause();
+    for (end = realtime() + SECONDS * 1000000000LL; events < EVENTS && realtime() < end;) {
+        OK(try_next(trid));
+        if (unavailable) {
+            sleep_ms(1);
+            continue;
+        }
+        CHECK(nanoseconds(&info.posix_timestamp) >= time);
+        time = nanoseconds(&info.posix_timestamp);
+        events += info.posix_event_id == type;
+    }
+    CHECK_EQUAL(events, EVENTS);
+    for (i = 0; i < count; i++) {
+        kill(emitters[i], SIGKILL);
+        CHECK(waitpid(emitters[i], NULL, 0) == emitters[i]);
+    }
+    OK(posix_trace_shutdown(trid));
+}

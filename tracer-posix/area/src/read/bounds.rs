@@ -70,6 +70,11 @@ impl Bounds {
         }
     }
 
+    /// Tells whether the oldest events may be overwritten.
+    pub(super) fn overwrites(&self) -> bool {
+        self.overwrites
+    }
+
     /// Tells whether an event of this time, in ticks, is retained.
     #[inline(always)]
     pub(super) fn keep(&self, ticks: u64) -> bool {

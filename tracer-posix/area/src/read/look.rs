@@ -162,11 +162,27 @@ impl Reading {
         }
         // All that is read now was stamped before this anchor, and so lies between two anchors.
         self.clock.advance();
-        if look.settled > self.settled {
-            self.settled = look.settled;
-            self.settled_time = self.settled_time.max(self.clock.time_of(look.settled));
+        let settled = if self.is_overtaken(pool) {
+            look.now
+        } else {
+            look.settled
+        };
+        if settled > self.settled {
+            self.settled = settled;
+            self.settled_time = self.settled_time.max(self.clock.time_of(settled));
         }
         true
+    }
+
+    /// Tells whether threads that go on emitting have written events over that had to wait for an
+    /// emission under way. What was found this time would have the same fate: it waits for no
+    /// emission, and one that ends with an older time counts as late. (A restartable one that has
+    /// lost its CPU takes a later time.)
+    fn is_overtaken(&self, pool: &Pool<'_, AreaWindows<'_>>) -> bool {
+        let is_running = pool.parts.header().active.load(Acquire) & 1_u32 << pool.slot != 0;
+        is_running
+            && self.bounds.overwrites()
+            && pool.control.lost_until.load(Acquire) > self.settled
     }
 
     /// Finds the chunks that may have something to read, in as many windows as there is time for.
