@@ -9,6 +9,7 @@ mod probe_types;
 mod probed_files;
 mod probes;
 mod python_stacks;
+mod shared_memory;
 mod spans;
 mod stacks;
 mod types_from_file;

@@ -20,7 +20,7 @@ pub fn run(options: &[&str]) -> Command {
     run
 }
 
-fn unwinding(by: &'static str) -> &'static [&'static str] {
+pub fn unwinding(by: &'static str) -> &'static [&'static str] {
     if by.is_empty() {
         &[]
     } else {
@@ -81,7 +81,7 @@ fn code_that_comes_and_goes_has_the_name_that_it_had_then() {
 }
 
 /// A library with two functions, each in pages of its own, which call what they are given.
-const TWO_PLACES: &str = "
+pub const TWO_PLACES: &str = "
     #define OWN_PAGES __attribute__((noinline, aligned(65536)))
     OWN_PAGES void in_a(void (*of)(void)) { of(); __asm__ volatile(\"\"); }
     OWN_PAGES void in_b(void (*of)(void)) { of(); __asm__ volatile(\"\"); }";

@@ -72,6 +72,7 @@ mod requirements;
 mod ring;
 mod rings;
 mod self_check;
+mod shared_memory;
 mod source;
 #[cfg(test)]
 mod stack_depth;

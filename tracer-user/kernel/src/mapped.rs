@@ -8,6 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use super::mapping::{self, Access, page_bytes};
 use super::moves::{self, Move, MoveHooks, MoveReports, MoveStep};
 use super::perf::{self, EventAttributes};
+use super::shared_memory::{self, SharedMemory, Written};
 use tracer_area::monotonic_now;
 use tracer_binary::stacks::Mapping;
 
@@ -77,13 +78,14 @@ pub enum MappingReport {
 pub struct MappingRings {
     rings: Vec<Ring>,
     later: Later,
-    /// Reports of moves, where the kernel lets it.
+    shared: SharedMemory,
+    /// Reports of moves and of shared memory, where the kernel lets it.
     _moves: Option<MoveReports>,
 }
 
 /// Reports that are later than the last look, and may come before others.
 #[derive(Debug, Default)]
-struct Later(Vec<(u64, MappingReport)>);
+struct Later(Vec<(u64, Written)>);
 
 #[derive(Debug)]
 struct Ring {
@@ -95,7 +97,8 @@ struct Ring {
 }
 
 impl MappingRings {
-    /// Begins the reports, also of what is moved, where programs may be attached for that.
+    /// Begins the reports, also of what is moved and who shares memory, where programs may be
+    /// attached for that.
     ///
     /// # Errors
     ///
@@ -108,7 +111,7 @@ impl MappingRings {
             Ok(moves) => rings._moves = Some(moves),
             Err(error) => tracing::debug!(
                 error = &error as &dyn std::error::Error,
-                "moves of code are not reported"
+                "neither moves of code nor shared memory are reported"
             ),
         }
         Ok(rings)
@@ -146,6 +149,7 @@ impl MappingRings {
         Ok(Self {
             rings: rings.collect::<io::Result<_>>()?,
             later: Later::default(),
+            shared: SharedMemory::default(),
             _moves: None,
         })
     }
@@ -159,11 +163,16 @@ impl MappingRings {
     /// of what was done before anything that other rings of the kernel's had before this call.
     pub fn take(&mut self) -> Vec<(u64, MappingReport)> {
         let rings = &mut self.rings;
-        self.later.take(monotonic_now().0, |reports| {
+        let written = self.later.take(monotonic_now().0, |written| {
             for ring in &mut *rings {
-                ring.drain(&mut |time, report| reports.push((time, report)));
+                ring.drain(&mut |time, one| written.push((time, one)));
             }
-        })
+        });
+        let mut reports = Vec::with_capacity(written.len());
+        for one in written {
+            self.shared.add(one, &mut reports);
+        }
+        reports
     }
 }
 
@@ -173,8 +182,8 @@ impl Later {
     fn take(
         &mut self,
         now: u64,
-        mut drain: impl FnMut(&mut Vec<(u64, MappingReport)>),
-    ) -> Vec<(u64, MappingReport)> {
+        mut drain: impl FnMut(&mut Vec<(u64, Written)>),
+    ) -> Vec<(u64, Written)> {
         let mut reports = std::mem::take(&mut self.0);
         drain(&mut reports);
         // Stacks that are read next may come after any of these. The kernel's clock may be ahead of
@@ -208,7 +217,7 @@ fn open(cpu: u32, flags: u64) -> io::Result<OwnedFd> {
 }
 
 impl Ring {
-    fn drain(&mut self, each: &mut impl FnMut(u64, MappingReport)) {
+    fn drain(&mut self, each: &mut impl FnMut(u64, Written)) {
         let words = (self.memory.word(HEAD), self.memory.word(TAIL));
         let (Some(head), Some(tail)) = words else {
             return;
@@ -220,7 +229,7 @@ impl Ring {
         while at < end {
             let Some(bytes) = self.record(at, &mut record) else {
                 // Damaged: all of it is left out.
-                each(monotonic_now().0, MappingReport::Lost(self.last));
+                each(monotonic_now().0, lost(self.last));
                 break;
             };
             if let Some((time, report)) = parse(&record, self.last) {
@@ -235,7 +244,7 @@ impl Ring {
         fence(Ordering::SeqCst);
         let space = begin + Self::bytes().saturating_sub(MOST_REPORT);
         if head.load(Ordering::Acquire) > space {
-            each(monotonic_now().0, MappingReport::Lost(self.last));
+            each(monotonic_now().0, lost(self.last));
         }
     }
 
@@ -264,9 +273,13 @@ impl Ring {
     }
 }
 
+fn lost(since: u64) -> Written {
+    Written::Report(MappingReport::Lost(since))
+}
+
 /// Reads time and content of a record; `None` for one that says nothing. The last one before it had
 /// the time `last`.
-fn parse(record: &[u8], last: u64) -> Option<(u64, MappingReport)> {
+fn parse(record: &[u8], last: u64) -> Option<(u64, Written)> {
     let word = |at: usize| {
         let bytes = record.get(at..)?.first_chunk()?;
         Some(u64::from_ne_bytes(*bytes))
@@ -279,14 +292,22 @@ fn parse(record: &[u8], last: u64) -> Option<(u64, MappingReport)> {
     let misc = u16::from_ne_bytes(*record.get(4..)?.first_chunk()?);
     if half(0)? == SAMPLE {
         let (pid, tid, bytes) = (pid(8)?, pid(12)?, usize::try_from(half(24)?).ok()?);
-        let (of, step) = moves::parse(record.get(28..)?.get(..bytes)?)?;
-        return Some((word(16)?, MappingReport::Moves(pid, tid, of, step)));
+        let data = record.get(28..)?.get(..bytes)?;
+        if shared_memory::is_report(data) {
+            return Some((word(16)?, Written::Shares(tid)));
+        }
+        let (of, step) = moves::parse(data)?;
+        let report = MappingReport::Moves(pid, tid, of, step);
+        return Some((word(16)?, Written::Report(report)));
     }
     let time = word(record.len().checked_sub(8)?)?;
     let report = match half(0)? {
-        LOST => MappingReport::Lost(last),
+        LOST => return Some((time, lost(last))),
         COMM if misc & BY_EXEC != 0 => MappingReport::Began(pid(8)?),
-        FORK => MappingReport::Forked(pid(8)?, pid(12)?),
+        FORK => {
+            let (child, parent, by) = (pid(8)?, pid(12)?, pid(20)?);
+            return (child != parent).then_some((time, Written::Made { child, parent, by }));
+        }
         // Of a process as a whole: its first thread, which is not always the last.
         EXIT if pid(8)? == pid(16)? => MappingReport::Ended(pid(8)?),
         MMAP2 => {
@@ -317,7 +338,7 @@ fn parse(record: &[u8], last: u64) -> Option<(u64, MappingReport)> {
         }
         _ => return None,
     };
-    Some((time, report))
+    Some((time, Written::Report(report)))
 }
 
 #[cfg(test)]
@@ -367,7 +388,8 @@ mod tests {
             let mut drained = drained.into_iter();
             let taken = later.take(now, |reports| {
                 let times = drained.next().unwrap_or_default();
-                reports.extend(times.iter().map(|time| (*time, MappingReport::Ended(1))));
+                let ended = Written::Report(MappingReport::Ended(1));
+                reports.extend(times.iter().map(|time| (*time, ended.clone())));
             });
             taken.into_iter().map(|(time, _)| time).collect()
         };
@@ -404,10 +426,8 @@ mod tests {
             path: b"/a.out".as_slice().into(),
             inode: 0,
         };
-        assert_eq!(
-            parse(&record, 1),
-            Some((55, MappingReport::Mapped(7, mapping)))
-        );
+        let written = Written::Report(MappingReport::Mapped(7, mapping));
+        assert_eq!(parse(&record, 1), Some((55, written)));
         for length in 0..record.len() {
             let _ = parse(&record[..length], 1);
         }

@@ -19,6 +19,7 @@ use super::assembled::{self, ADD, Assembly, COPY, Instruction, READ, SET, WRITE,
 use super::call::{self, bpf};
 use super::mapping::page_bytes;
 use super::perf::{self, EventAttributes};
+use super::shared_memory;
 use tracer_binary::stacks::Mapping;
 
 /// `MREMAP_FIXED`.
@@ -196,11 +197,12 @@ pub(super) struct MoveReports {
 }
 
 impl MoveReports {
-    /// Begins to report into the rings of these events, one on each CPU.
+    /// Begins to report into the rings of these events, one on each CPU. Moves are left out where
+    /// the kernel does not take those programs, or does not attach them to its functions.
     ///
     /// # Errors
     ///
-    /// The kernel does not take the programs, or does not attach them to its functions.
+    /// The kernel takes no programs that report.
     pub fn begin<'a>(
         hooks: MoveHooks<'_>,
         sample_type: u64,
@@ -230,8 +232,16 @@ impl MoveReports {
             );
             attach_to_calls(&map)
         });
+        let mut attached = attached.unwrap_or_else(|error| {
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "moves of code are not reported"
+            );
+            Vec::new()
+        });
+        attached.push(shared_memory::attach(&map)?);
         Ok(Self {
-            _attached: attached?,
+            _attached: attached,
             _events: events,
             _map: map,
         })
@@ -303,18 +313,11 @@ fn open_event(cpu: u32, sample_type: u64) -> io::Result<OwnedFd> {
 fn assemble(map: &OwnedFd, ends: bool, number: Option<i32>) -> Vec<Instruction> {
     const CONTEXT: u8 = 6;
     const NUMBER: u8 = 7;
-    const FOURTH: u8 = 4;
-    const FIFTH: u8 = 5;
-    const OUTPUT: i32 = 25;
     /// Loads 32 bits from an address into a register.
     const READ_HALF: u8 = 0x61;
     const AND: u8 = 0x57;
     /// Jumps where a register has a value.
     const JUMP_IF: u8 = 0x15;
-    /// A constant that is a map's descriptor.
-    const MAP: u8 = 1;
-    /// Flag for the event of the CPU that the program runs on.
-    const THIS_CPU: u32 = u32::MAX;
     /// Bits of a call's number, without the one that marks x32.
     const NUMBERS: i32 = 0x3fff_ffff;
     #[expect(clippy::cast_possible_truncation, reason = "a few words")]
@@ -351,15 +354,28 @@ fn assemble(map: &OwnedFd, ends: bool, number: Option<i32>) -> Vec<Instruction> 
         program.put_at(READ, register::FIRST, CONTEXT, 8, 0);
     }
     program.put_at(WRITE, register::FRAME, register::FIRST, 16 - BYTES, 0);
-    program.put(COPY, register::FIRST, CONTEXT, 0);
+    put_report(&mut program, map, CONTEXT, BYTES);
+    program.finish()
+}
+
+/// Adds what reports the lowest `bytes` of the stack to the events in `map`; `context` has the
+/// program's context.
+pub(super) fn put_report(program: &mut Assembly, map: &OwnedFd, context: u8, bytes: i16) {
+    const FOURTH: u8 = 4;
+    const FIFTH: u8 = 5;
+    const OUTPUT: i32 = 25;
+    /// A constant that is a map's descriptor.
+    const MAP: u8 = 1;
+    /// Flag for the event of the CPU that the program runs on.
+    const THIS_CPU: u32 = u32::MAX;
+    program.put(COPY, register::FIRST, context, 0);
     program.load(register::SECOND, MAP, map.as_raw_fd().cast_unsigned(), 0);
     program.load(register::THIRD, 0, THIS_CPU, 0);
     program.put(COPY, FOURTH, register::FRAME, 0);
-    program.put(ADD, FOURTH, 0, (-BYTES).into());
-    program.put(SET, FIFTH, 0, BYTES.into());
+    program.put(ADD, FOURTH, 0, (-bytes).into());
+    program.put(SET, FIFTH, 0, bytes.into());
     program.call(OUTPUT);
     program.put(SET, register::RESULT, 0, 0);
-    program.finish()
 }
 
 #[cfg(test)]
