@@ -1,7 +1,7 @@
 //! Fields of a system event's data, read by the one table.
 
 use tracer_analysis::layouts::LockOwner;
-use tracer_analysis::{LockType, recorded_lock};
+use tracer_analysis::{CallKey, LockType, recorded_lock};
 use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, FieldKind, SystemField};
 use tracer_common::kernel::{
     COMM_BYTES, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
@@ -12,7 +12,7 @@ use super::value_names::{
     block_operation, others, signal_result, softirq, thread_state, waker_context,
 };
 use tracer_syscalls::arguments::{Call, MOST, Returned};
-use tracer_syscalls::names::Table;
+use tracer_syscalls::names::{Table, error_of};
 use tracer_syscalls::pointer_data::{Text, Texts, push_quoted};
 
 /// Value of one field.
@@ -247,6 +247,13 @@ pub fn table(compat: u32) -> Table {
     } else {
         Table::Compat
     }
+}
+
+/// Returns the name of the error with which a call failed, if it did. What the end of a signal
+/// handler returns is the register of who was interrupted, and no error.
+pub fn failure_of(returned: Returned) -> Option<&'static str> {
+    let key = CallKey::new(returned.table == Table::Compat, returned.nr);
+    error_of(returned.value).filter(|_| key.fails_with(returned.value))
 }
 
 /// Returns a system call, as its event has it.

@@ -14,14 +14,13 @@ use tracer_common::kernel::{
 use tracer_engine::event::ANOTHER_PROCESS;
 use zerocopy::FromBytes;
 
-use super::fields::{self, table, until_null};
+use super::fields::{self, failure_of, table, until_null};
 use super::task_state::{WaitsIn, push_waits_in};
 use super::value_names::{
     block_operation, signal_result, softirq, thread_state as thread_state_name,
 };
 use tracer_syscalls::arguments::{Call, MOST, Returned};
 use tracer_syscalls::descriptors::Named;
-use tracer_syscalls::names::error_of;
 use tracer_syscalls::names::{self, Table};
 use tracer_syscalls::pointer_data::Texts;
 use tracer_syscalls::results::push_returned_descriptor;
@@ -411,7 +410,7 @@ fn push_return(out: &mut Vec<u8>, untrusted: &[u8]) -> Option<()> {
 /// Appends the result of a call, with the name of an error.
 pub fn push_returned(out: &mut Vec<u8>, returned: Returned) {
     push_argument(out, returned.shown());
-    if let Some(error) = error_of(returned.value) {
+    if let Some(error) = failure_of(returned) {
         out.push(b' ');
         out.extend_from_slice(error.as_bytes());
     }

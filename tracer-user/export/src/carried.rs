@@ -11,13 +11,12 @@ use zerocopy::FromBytes;
 use super::plain::Plain;
 use super::slices::SliceArguments;
 use tracer_event::event_view::EventView;
-use tracer_event::fields::{self, FieldValue, value};
+use tracer_event::fields::{self, FieldValue, failure_of, value};
 use tracer_event::probe;
 use tracer_event::recorded::{as_text as as_words, recorded};
 use tracer_event::self_describing::push_typed_value;
 use tracer_syscalls::arguments::{Call, Shown};
 use tracer_syscalls::descriptors::Named;
-use tracer_syscalls::names::error_of;
 use tracer_syscalls::pointer_data::{Text, Texts};
 use tracer_syscalls::shape::push_pointed;
 use tracer_syscalls::shown::push_argument;
@@ -115,7 +114,7 @@ impl Carried {
             return self.add(name, Plain::from(value).into());
         };
         self.add(name, returned.shown().into());
-        if let Some(error) = error_of(returned.value) {
+        if let Some(error) = failure_of(returned) {
             self.add("error", Item::Text(error.as_bytes().to_vec()));
         }
     }

@@ -21,7 +21,6 @@ use tracer_syscalls::arguments::{Call, MOST, Returned, Shown};
 use tracer_syscalls::calls::strings;
 use tracer_syscalls::descriptors::Named;
 use tracer_syscalls::names::Table;
-use tracer_syscalls::names::error_of;
 use tracer_syscalls::pointer_data::{Text, Texts};
 use tracer_syscalls::shape::push_pointed;
 use tracer_syscalls::shown::push_argument;
@@ -122,9 +121,8 @@ impl<'a> CallFacts<'a> {
 
     /// Tells whether it returned an error.
     pub fn has_failed(&self) -> bool {
-        const LAST_ERROR: i64 = 4095;
         self.left
-            .is_some_and(|left| (-LAST_ERROR..0).contains(&left.returned.value))
+            .is_some_and(|left| self.key().fails_with(left.returned.value))
     }
 
     fn value<'v>(&self, name: &str) -> Option<CowVal<'v, 'v>>
@@ -139,7 +137,7 @@ impl<'a> CallFacts<'a> {
                 let returned = self.left?.returned;
                 Some(written(|out| push_returned(out, returned)))
             }
-            "error" => Some(word(error_of(self.left?.returned.value)?)),
+            "error" => Some(word(fields::failure_of(self.left?.returned)?)),
             "duration" => {
                 let took = self.left?.at.0.saturating_sub(self.entered?.at.0);
                 Some(unsigned(took))

@@ -12,7 +12,7 @@ use super::calls::CallTimes;
 use crate::report::LineFormat;
 use tracer_event::document::push_line_end;
 use tracer_event::event_view::EventView;
-use tracer_event::fields::{FieldValue, value};
+use tracer_event::fields::{FieldValue, failure_of, value};
 use tracer_event::kernel_words::{push_returned, push_syscall_name};
 use tracer_event::probe::ArgumentValues;
 use tracer_event::recorded::{push_recorded_json, recorded};
@@ -22,7 +22,6 @@ use tracer_event::task_state::{WaitsIn, push_waits_in, task_state};
 use tracer_syscalls::arguments::{Call, Shown};
 use tracer_syscalls::calls::strings;
 use tracer_syscalls::descriptors::Named;
-use tracer_syscalls::names::error_of;
 use tracer_syscalls::pointer_data::{Text, Texts};
 use tracer_syscalls::shape::push_pointed;
 use tracer_syscalls::shown::push_argument;
@@ -195,7 +194,7 @@ fn push_value(out: &mut Vec<u8>, value: &FieldValue<'_>) {
         }
         FieldValue::Result(returned) => {
             push_decimal(out, returned.value);
-            if let Some(name) = error_of(returned.value) {
+            if let Some(name) = failure_of(*returned) {
                 out.extend_from_slice(b",\"error\":");
                 push_json_string(out, name.as_bytes());
             }

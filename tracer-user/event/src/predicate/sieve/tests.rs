@@ -135,6 +135,23 @@ fn an_entry_waits_for_the_exit_that_says_whether_it_is_wanted() {
 }
 
 #[test]
+fn the_end_of_a_signal_handler_does_not_fail() {
+    const INTERRUPTED: i64 = -4;
+    let events = [
+        exit(1, 1, libc::SYS_rt_sigreturn, INTERRUPTED),
+        exit(2, 1, libc::SYS_read, INTERRUPTED),
+    ];
+    for (filter, is_failed, expected) in [
+        ("", true, &[2][..]),
+        ("error == \"EINTR\"", false, &[2]),
+        ("ret == -4", false, &[1, 2]),
+    ] {
+        let mut sieve = sieve(filter, is_failed);
+        assert_eq!(shown(&mut sieve, &events), expected, "{filter} {is_failed}");
+    }
+}
+
+#[test]
 fn a_signal_goes_by_its_name_and_by_its_number() {
     let mut kill = enter(2, 1, libc::SYS_kill, "").data;
     kill.truncate(size_of::<SyscallEnterData>());
