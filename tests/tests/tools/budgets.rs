@@ -112,6 +112,26 @@ fn no_answer_is_longer_than_its_budget_and_each_is_the_same_twice() {
 }
 
 #[test]
+fn what_is_left_out_of_lines_is_counted_by_the_last_one() {
+    // The last call of it does not end.
+    let log = Log::written_by(|path| made_calls::write(path, 400)).unwrap();
+    let whole = text(answer(&["read"], &log.path(), None));
+    let whole: Vec<_> = whole.lines().collect();
+    assert!(whole.last().unwrap().ends_with("<unfinished ...>"));
+    for budget in [1000, 4096, 20_000] {
+        let said = text(answer(&["read"], &log.path(), Some(budget)));
+        let mut said: Vec<_> = said.lines().collect();
+        let last = said.pop().unwrap();
+        assert_eq!(said, whole[..said.len()], "{budget}");
+        // A call that never returns is shown with the one before it.
+        let left_out = whole[said.len()..].iter();
+        let left_out = left_out.filter(|line| !line.ends_with(") = ?")).count();
+        let counted = format!("truncated: {left_out} entries are left out; ");
+        assert!(last.starts_with(&counted), "{budget}: {left_out}: {last}");
+    }
+}
+
+#[test]
 fn an_explanation_fits_a_screen_and_names_do_nothing_to_a_terminal() {
     for (name, write) in LOGS {
         let log = Log::written_by(write).unwrap();

@@ -103,6 +103,11 @@ pub fn read(setup: &ReadSetup) -> anyhow::Result<Outcome> {
     })?;
     let summary = walk.summary();
     let closing = closing_lines(&walk, &summary);
+    if setup.limit.is_some() {
+        // A call that has not ended is an entry like others.
+        report.idle(MonotonicNs(u64::MAX));
+        output.settle();
+    }
     match &setup.limit {
         Some((ReadLimit::Screen(screen), rest)) => {
             let truncated = |left_out| truncated(setup.format, left_out, rest);
