@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use serde::Serialize;
 
@@ -106,8 +107,7 @@ impl TryFrom<ProbesArgs> for ProbesConfig {
 pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
     let used = config.subject.files()?;
     let is_file = matches!(config.subject, Subject::File(_));
-    let mut out = io::BufWriter::new(io::stdout().lock());
-    let (mut listed, mut stripped) = (0_usize, Vec::new());
+    let (mut listed, mut stripped) = (Vec::new(), Vec::new());
     for used in used {
         let binary = match used.open() {
             Ok(binary) => binary,
@@ -130,27 +130,33 @@ pub fn run(config: &ProbesConfig) -> anyhow::Result<ExitCode> {
             }
         };
         let is_stripped = binary.is_stripped()?;
-        for point in points {
-            if !point.has(&config.filter) {
-                continue;
-            }
-            listed += 1;
-            if config.is_json {
-                let line = Line {
-                    point: &point,
-                    stripped: is_stripped,
-                };
-                out.write_all(object_line(&line).as_bytes())?;
-            } else {
-                writeln!(out, "{point}")?;
-            }
-        }
+        let points = points.into_iter();
+        let fitting = points.filter_map(|(point, is_exported)| {
+            let fits = point.fits(&config.filter)?;
+            Some((fits.before(is_exported), point, is_stripped))
+        });
+        listed.extend(fitting);
         if is_stripped {
             stripped.push(binary.path().to_string_lossy().into_owned());
         }
     }
+    if !config.filter.is_empty() {
+        listed.sort_by_key(|(order, ..)| *order);
+    }
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for (_, point, stripped) in &listed {
+        if config.is_json {
+            let line = Line {
+                point,
+                stripped: *stripped,
+            };
+            out.write_all(object_line(&line).as_bytes())?;
+        } else {
+            writeln!(out, "{point}")?;
+        }
+    }
     out.flush()?;
-    if listed == 0 {
+    if listed.is_empty() {
         say(&found_nothing(&config.subject, &config.filter));
     }
     if !stripped.is_empty() && !config.is_json {
@@ -189,12 +195,12 @@ fn are_stripped(files: &[String]) -> String {
 /// Point that can be probed.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-enum Point<'a> {
+enum Point {
     Usdt {
         provider: String,
         name: String,
         #[serde(serialize_with = "as_text")]
-        file: &'a Path,
+        file: Rc<Path>,
         /// Number of sites of this probe in the file.
         #[serde(rename = "places")]
         sites: usize,
@@ -206,7 +212,7 @@ enum Point<'a> {
     Function {
         symbol: String,
         #[serde(serialize_with = "as_text")]
-        file: &'a Path,
+        file: Rc<Path>,
         bytes: u64,
     },
 }
@@ -215,28 +221,39 @@ enum Point<'a> {
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
-    point: &'a Point<'a>,
+    point: &'a Point,
     /// Whether the file is stripped: of its functions, only the exported ones are listed.
     stripped: bool,
 }
 
-fn points(binary: &Binary) -> anyhow::Result<Vec<Point<'_>>> {
-    let mut points = static_points(binary.path(), binary.static_probes()?);
+/// Returns the points of a file, each with whether the file has it for others.
+fn points(binary: &Binary) -> anyhow::Result<Vec<(Point, bool)>> {
+    let file: Rc<Path> = binary.path().into();
+    let points = static_points(&file, binary.static_probes()?).into_iter();
+    let mut points: Vec<_> = points.map(|point| (point, true)).collect();
     let functions = binary.functions()?.into_iter();
     let functions = functions.filter(|function| !function.is_indirect);
-    points.extend(
-        functions.map(|Function { name, size, .. }| Point::Function {
-            symbol: name,
-            file: binary.path(),
-            bytes: size,
-        }),
-    );
+    points.extend(functions.map(|function| {
+        let Function {
+            name: symbol,
+            size: bytes,
+            is_exported,
+            ..
+        } = function;
+        let file = Rc::clone(&file);
+        let point = Point::Function {
+            symbol,
+            file,
+            bytes,
+        };
+        (point, is_exported)
+    }));
     Ok(points)
 }
 
 /// Merges the sites of one probe into one point.
-fn static_points(file: &Path, probes: Vec<StaticProbe>) -> Vec<Point<'_>> {
-    let mut points: Vec<Point<'_>> = Vec::new();
+fn static_points(file: &Rc<Path>, probes: Vec<StaticProbe>) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
     let mut known: HashMap<(String, String), usize> = HashMap::new();
     for probe in probes {
         let name = (probe.provider.clone(), probe.name.clone());
@@ -247,7 +264,7 @@ fn static_points(file: &Path, probes: Vec<StaticProbe>) -> Vec<Point<'_>> {
                 points.push(Point::Usdt {
                     provider: probe.provider,
                     name: probe.name,
-                    file,
+                    file: Rc::clone(file),
                     sites: 1,
                     arguments: probe.arguments,
                     semaphore: probe.semaphore.is_some(),
@@ -258,9 +275,25 @@ fn static_points(file: &Path, probes: Vec<StaticProbe>) -> Vec<Point<'_>> {
     points
 }
 
-impl Point<'_> {
-    /// Tells whether `text` occurs in its file and name.
-    fn has(&self, text: &str) -> bool {
+/// How a point's file and name have the text that is searched for.
+#[derive(Clone, Copy, Debug)]
+struct Fits {
+    is_whole_name: bool,
+    /// Bytes of the name.
+    length: usize,
+}
+
+impl Fits {
+    /// Returns the place of the point among those that fit: those of that name first, then those
+    /// that files have for others, and the shorter first.
+    fn before(self, is_exported: bool) -> (bool, bool, usize) {
+        (!self.is_whole_name, !is_exported, self.length)
+    }
+}
+
+impl Point {
+    /// Returns how `text` occurs in its file and name; `None` where it does not.
+    fn fits(&self, text: &str) -> Option<Fits> {
         let (name, file) = match self {
             Self::Usdt {
                 provider,
@@ -270,11 +303,18 @@ impl Point<'_> {
             } => (&format!("{provider}:{name}"), file),
             Self::Function { symbol, file, .. } => (symbol, file),
         };
-        format!("{}:{name}", file.display()).contains(text)
+        let whole = format!("{}:{name}", file.display());
+        let before = whole.strip_suffix(text);
+        let is_whole_name =
+            before.is_some_and(|before| before.is_empty() || before.ends_with([':', '/']));
+        whole.contains(text).then_some(Fits {
+            is_whole_name,
+            length: name.len(),
+        })
     }
 }
 
-impl std::fmt::Display for Point<'_> {
+impl std::fmt::Display for Point {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Usdt {
@@ -306,7 +346,7 @@ impl std::fmt::Display for Point<'_> {
 }
 
 /// Serialises a path, which may have any bytes; those that are not UTF-8 become U+FFFD.
-fn as_text<S: serde::Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: serde::Serializer>(path: &Rc<Path>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&path.to_string_lossy())
 }
 
@@ -340,6 +380,38 @@ mod tests {
         }
     }
 
+    fn app() -> Rc<Path> {
+        Path::new("/bin/app").into()
+    }
+
+    #[test]
+    fn what_has_the_name_that_is_searched_for_comes_first() {
+        let function = |symbol: &str| Point::Function {
+            symbol: symbol.into(),
+            file: app(),
+            bytes: 7,
+        };
+        let order = |name: &str, is_exported, text| {
+            let fits = function(name).fits(text)?;
+            Some(fits.before(is_exported))
+        };
+        for text in ["malloc", "app:malloc", "/bin/app:malloc"] {
+            let found = [
+                ("malloc", false),
+                ("__libc_malloc", true),
+                ("malloc_usable_size", true),
+                ("malloc_mmap", false),
+                ("malloc_consolidate", false),
+            ];
+            let found = found.map(|(name, is_exported)| order(name, is_exported, text));
+            let found: Vec<_> = found.into_iter().flatten().collect();
+            assert!(found.is_sorted(), "{text}: {found:?}");
+            assert!(!found.is_empty() && !found[0].0, "{text}");
+        }
+        assert!(order("lloc_a", false, "malloc").is_none());
+        assert!(order("xmalloc", false, "malloc").unwrap().0);
+    }
+
     fn probe(name: &str, arguments: &str) -> StaticProbe {
         StaticProbe {
             provider: "app".into(),
@@ -357,7 +429,7 @@ mod tests {
             probe("end", ""),
             probe("start", "8@%rbx 8f@%xmm0"),
         ];
-        let points = static_points(Path::new("/bin/app"), probes);
+        let points = static_points(&app(), probes);
         let lines: Vec<_> = points.iter().map(ToString::to_string).collect();
 
         assert_eq!(lines.len(), 2);
@@ -372,7 +444,7 @@ mod tests {
     #[test]
     fn names_that_command_a_terminal_are_made_harmless() {
         let points = static_points(
-            Path::new("/bin/a\nb"),
+            &Path::new("/bin/a\nb").into(),
             vec![probe("x\x1b[2J\u{9b}\u{202e}", "")],
         );
         let is_harmful = |c: char| c.is_control() || c == '\u{202e}';
@@ -385,7 +457,7 @@ mod tests {
     fn json_has_the_kind_of_each_point() {
         let point = Point::Function {
             symbol: "main".into(),
-            file: Path::new("/bin/app"),
+            file: app(),
             bytes: 7,
         };
         let json = serde_json::to_value(&point).unwrap();

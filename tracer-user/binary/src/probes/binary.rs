@@ -121,6 +121,8 @@ pub struct Function {
     pub offset: u64,
     /// Function that only chooses one of several functions, once.
     pub is_indirect: bool,
+    /// Function that the file has for others.
+    pub is_exported: bool,
 }
 
 /// A variable of a file.
@@ -284,7 +286,11 @@ impl Binary {
             functions.extend(self.functions_for_debuggers());
         }
         functions.sort_by(|one, other| (one.offset, &one.name).cmp(&(other.offset, &other.name)));
-        functions.dedup_by(|one, other| one.offset == other.offset && one.name == other.name);
+        functions.dedup_by(|one, other| {
+            let is_same = one.offset == other.offset && one.name == other.name;
+            other.is_exported |= is_same && one.is_exported;
+            is_same
+        });
         Ok(functions)
     }
 
@@ -623,8 +629,9 @@ fn functions<'a, R: ReadRef<'a>>(
     parsed: &object::File<'a, R>,
     segments: &Segments,
 ) -> Vec<Function> {
-    let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
-    let functions = symbols.filter_map(|symbol| {
+    let symbols = parsed.symbols().map(|symbol| (symbol, false));
+    let exported = parsed.dynamic_symbols().map(|symbol| (symbol, true));
+    let functions = symbols.chain(exported).filter_map(|(symbol, is_exported)| {
         let SymbolFlags::Elf { st_info, .. } = symbol.flags() else {
             return None;
         };
@@ -645,6 +652,7 @@ fn functions<'a, R: ReadRef<'a>>(
             size: symbol.size(),
             offset: segments.offset(symbol.address(), true)?,
             is_indirect: kind == STT_GNU_IFUNC,
+            is_exported,
         })
     });
     functions.collect()

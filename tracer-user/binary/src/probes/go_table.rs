@@ -106,6 +106,7 @@ fn read(
                 size,
                 offset,
                 is_indirect: false,
+                is_exported: false,
             });
         }
     }

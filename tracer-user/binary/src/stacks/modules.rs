@@ -200,6 +200,7 @@ mod tests {
             size,
             offset,
             is_indirect: false,
+            is_exported: false,
         }
     }
 
