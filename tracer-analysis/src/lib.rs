@@ -82,7 +82,7 @@ pub use signals::{SignalKey, SignalTotal, Signals};
 pub use spans::{Border, Counts, KeyBytes, KeyOf, Poll, Span, SpanRule, Spans, Unended};
 pub use state::{
     Behind, FunctionId, GroupId, Inside, Interval, IntervalEnd, LockId, ObjectId, Reason, State,
-    Task, Thread, Wait, Waker,
+    Task, Thread, Wait, Waker, is_frozen,
 };
 pub use thread_states::{Birth, CpuTaken, Finding, ThreadStates};
 pub use totals::{Before, ThreadTotal, ThreadTotals};

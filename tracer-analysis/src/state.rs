@@ -327,7 +327,8 @@ impl State {
 /// Tells whether a thread leaves its CPU since its control group is frozen. It does so on its way
 /// back to the program, where the kernel cannot tell an interrupt from a page fault; but no page
 /// fault waits like that (Linux 6.1 and later).
-fn is_frozen(data: &SwitchOutData) -> bool {
+#[must_use]
+pub fn is_frozen(data: &SwitchOutData) -> bool {
     const FREEZABLE: u32 = 0x2000;
     const FROZEN: u32 = 0x8000;
     let is_by_fault = data.waits_in == waits_in::FAULT;

@@ -1,10 +1,12 @@
 //! Fields of a system event's data, read by the one table.
 
+use std::mem::offset_of;
+
 use tracer_analysis::layouts::LockOwner;
 use tracer_analysis::{CallKey, LockType, recorded_lock};
-use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, FieldKind, SystemField};
+use tracer_common::event_type::{EVENT_SET_WORDS, EventTypeId, FieldKind, SystemField, read_grown};
 use tracer_common::kernel::{
-    COMM_BYTES, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
+    COMM_BYTES, SwitchOutData, SyscallEnterData, SyscallExitData, exec_arguments, waits_in,
 };
 
 use super::task_state::WaitsIn;
@@ -121,12 +123,24 @@ pub fn value<'a>(field: &SystemField, untrusted: &'a [u8]) -> Option<FieldValue<
         FieldKind::Flag => FieldValue::Flag(word()? != 0),
         FieldKind::ShortFlag => FieldValue::Flag(*bytes.first()? != 0),
         FieldKind::IoWait => FieldValue::Flag(*bytes.first()? & waits_in::IO != 0),
-        FieldKind::WaitsIn => FieldValue::WaitsIn(WaitsIn::read(bytes)?),
+        FieldKind::WaitsIn => FieldValue::WaitsIn(waits_in_of(field, untrusted, bytes)?),
         FieldKind::Signal => FieldValue::Signal(word()?),
         FieldKind::LockType => lock_type(untrusted),
         FieldKind::LockOwner => lock_owner(untrusted),
         FieldKind::EventSet => FieldValue::Set(members(bytes.get(..EVENT_SET_WORDS * 8)?)),
     })
+}
+
+/// Returns the place in which a thread waits, as the data of a switch or of a first look has it.
+fn waits_in_of(field: &SystemField, untrusted: &[u8], bytes: &[u8]) -> Option<WaitsIn> {
+    if field.offset != offset_of!(SwitchOutData, waits_in) {
+        return WaitsIn::read(bytes);
+    }
+    let switch = read_grown(untrusted, offset_of!(SwitchOutData, ran_ns));
+    match switch {
+        Some(switch) => Some(WaitsIn::from_switch_out(&switch)),
+        None => WaitsIn::read(bytes),
+    }
 }
 
 /// Returns the owner of the lock that recorded memory shows; 0 for none.
@@ -311,6 +325,8 @@ fn members(words: &[u8]) -> Vec<EventTypeId> {
 
 #[cfg(test)]
 mod tests {
+    use zerocopy::{FromZeros as _, IntoBytes as _};
+
     use super::*;
 
     const fn field(offset: usize, kind: FieldKind) -> SystemField {
@@ -370,6 +386,24 @@ mod tests {
             value(&field(0, FieldKind::Comm), &full),
             Some(FieldValue::Bytes(&full[..16]))
         );
+    }
+
+    #[test]
+    fn a_thread_that_is_frozen_is_in_no_page_fault() {
+        let place = |state, waits_in| {
+            let mut switch = SwitchOutData::new_zeroed();
+            (switch.state, switch.waits_in, switch.syscall) = (state, waits_in, 7);
+            let field = field(offset_of!(SwitchOutData, waits_in), FieldKind::WaitsIn);
+            match value(&field, switch.as_bytes()) {
+                Some(FieldValue::WaitsIn(place)) => place,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (frozen, interruptible) = (0x8000, 1);
+        assert_eq!(place(frozen, waits_in::FAULT), WaitsIn::Unknown);
+        assert_eq!(place(interruptible, waits_in::FAULT), WaitsIn::Fault);
+        let in_call = WaitsIn::Syscall(Table::Native, 7);
+        assert_eq!(place(frozen, waits_in::SYSCALL), in_call);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! State in which a thread left its CPU, as a letter and a word, and the place in which it waits.
 
+use tracer_analysis::is_frozen;
 use tracer_common::kernel::{SwitchOutData, waits_in};
 
 use super::kernel_words::push_syscall_name;
@@ -66,9 +67,14 @@ pub enum WaitsIn {
 }
 
 impl WaitsIn {
-    /// Returns the place that a switch names.
+    /// Returns the place that a switch names. A thread that is frozen on its way back to the
+    /// program waits in no page fault.
     pub fn from_switch_out(data: &SwitchOutData) -> Self {
-        Self::from_bits(data.waits_in, data.syscall)
+        let waits_in = Self::from_bits(data.waits_in, data.syscall);
+        if waits_in == Self::Fault && is_frozen(data) {
+            return Self::Unknown;
+        }
+        waits_in
     }
 
     /// Returns the place by these bits, and the number of a system call.

@@ -2,6 +2,7 @@
 
 use std::mem::offset_of;
 
+use tracer_analysis::is_frozen;
 use tracer_common::event_type::{EventTypeId, FieldKind, SystemEventType, read_grown};
 use tracer_common::kernel::{
     ExecData, ExitData, ForkData, KERNEL_EVENT_TYPES, SwitchInData, SwitchOutData, WakeupData,
@@ -109,7 +110,10 @@ fn push_known(out: &mut Vec<u8>, id: EventTypeId, data: &[u8]) -> Option<()> {
         }
         EventTypeId::SWITCH_OUT => {
             let switch: SwitchOutData = read_grown(data, offset_of!(SwitchOutData, ran_ns))?;
-            let (letter, word) = task_state(switch.state, switch.preempted != 0);
+            let (letter, word) = match task_state(switch.state, switch.preempted != 0) {
+                (letter @ ("S" | "D"), _) if is_frozen(&switch) => (letter, "frozen"),
+                words => words,
+            };
             out.extend_from_slice(letter.as_bytes());
             out.push(b' ');
             out.extend_from_slice(word.as_bytes());
@@ -297,6 +301,17 @@ mod tests {
         assert_eq!(
             blocked((waits_in::FAULT | waits_in::IO, 0), 2, 0, 8, COMM),
             "D uninterruptible in page fault, for a device → sh 7/8"
+        );
+        // By a freezer of version 1, and of version 2.
+        for (state, letter) in [(0x8000, 'D'), (0x2001, 'S')] {
+            assert_eq!(
+                blocked((waits_in::FAULT, 0), state, 0, 8, COMM),
+                format!("{letter} frozen → sh 7/8")
+            );
+        }
+        assert_eq!(
+            blocked((waits_in::SYSCALL, read), 0x8000, 0, 8, COMM),
+            "D frozen in read → sh 7/8"
         );
         assert_eq!(switch(1, 0, 8, COMM), "S sleeping → sh 7/8");
         let idle = *b"swapper/3\0\0\0\0\0\0\0";
