@@ -264,7 +264,7 @@ impl StackEnd {
             Self::Count => Some("more than were asked for"),
             Self::Damaged => Some("what follows is no stack"),
             Self::Interpreter => {
-                Some("it is not known where this version of the interpreter has its frames")
+                Some("it is not known, or not known yet, where the interpreter has its frames")
             }
         }
     }
