@@ -95,6 +95,36 @@ fn what_a_filter_left_out_is_unknown() {
 
 #[test]
 #[ignore = "needs root"]
+fn system_calls_that_were_not_chosen_are_unknown() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let not_the_reason = || {
+        let explained = answer("explain", &scene.log(), &[]);
+        let rules = explained["not_the_reason"].as_array().unwrap().iter();
+        let rules: Vec<String> = rules.map(|rule| rule["rule"].to_string()).collect();
+        assert!(rules.contains(&"\"stopped\"".to_owned()), "{explained:#}");
+        rules.contains(&"\"polling\"".to_owned())
+    };
+    assert!(scene.record(&["--syscalls", "openat, close"], SLEEPY).0);
+    let words = "only the system calls that --syscalls \"openat,close\" chose";
+    let said = each_says(&scene.log(), words);
+    assert_eq!(said["syscalls"], "openat,close");
+    assert!(!not_the_reason());
+    let (is_recorded, said) = scene.record(&["--append"], SLEEPY);
+    assert!(
+        !is_recorded && said.contains("without --syscalls"),
+        "{said}"
+    );
+
+    assert!(scene.record(&["--force", "--syscalls", "all"], SLEEPY).0);
+    assert_eq!(answer("stat", &scene.log(), &[])["unrecorded"], Value::Null);
+    assert!(not_the_reason());
+}
+
+#[test]
+#[ignore = "needs root"]
 fn threads_that_are_chosen_by_name_are_known_as_long_as_they_have_it() {
     if missing_right().is_some() {
         return;

@@ -33,6 +33,8 @@ impl Break {
 pub struct UnrecordedPart {
     /// The expression that each event has passed.
     pub filter: Option<LogFilter>,
+    /// The choice of system calls, where some were left out.
+    pub chosen_calls: Option<String>,
     /// Times in which nothing was recorded.
     pub breaks: u64,
     /// Their length together, in nanoseconds.
@@ -50,7 +52,8 @@ impl UnrecordedPart {
     /// Tells whether all was recorded.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        self.filter.is_none() && self.breaks == 0 && self.calls.is_none()
+        let is_chosen = self.filter.is_some() || self.chosen_calls.is_some();
+        !is_chosen && self.breaks == 0 && self.calls.is_none()
     }
 
     /// Returns the part of the time in which system calls were recorded, in thousandths, where it
@@ -70,6 +73,12 @@ impl UnrecordedPart {
             lines.push(format!(
                 "the log holds only what --filter {:?} let through: what else there was is unknown",
                 filter.text
+            ));
+        }
+        if let Some(calls) = &self.chosen_calls {
+            lines.push(format!(
+                "the log holds only the system calls that --syscalls {calls:?} chose: whether \
+                 others were made is unknown"
             ));
         }
         if self.breaks > 0 {
@@ -115,6 +124,7 @@ impl UnrecordedPart {
         }
         json!({
             "filter": self.filter.as_ref().map(|filter| &filter.text),
+            "syscalls": self.chosen_calls,
             "breaks": self.breaks,
             "break_ns": self.break_ns,
             "last_break_ns": (self.breaks > 0).then_some(self.last_break),
@@ -142,6 +152,7 @@ mod tests {
                 text: "pid == 1".to_owned(),
                 reach: FilterReach::Processes,
             }),
+            chosen_calls: Some("%file".to_owned()),
             breaks: 2,
             break_ns: 3_500_000_000,
             last_break: 1_250_000_000,
@@ -150,11 +161,13 @@ mod tests {
         };
         let words = filtered.words();
         assert!(words[0].contains("--filter \"pid == 1\""), "{words:?}");
-        assert!(words[1].contains("2 times") && words[1].contains("its stream was full"));
+        assert!(words[1].contains("--syscalls \"%file\""), "{words:?}");
+        assert!(words[2].contains("2 times") && words[2].contains("its stream was full"));
         let calls = filtered.calls_in_words().unwrap();
         assert!(calls.contains("12.5 %"), "{calls}");
         let json = filtered.json();
         assert_eq!(json["filter"], "pid == 1");
+        assert_eq!(json["syscalls"], "%file");
         assert_eq!(json["break_ns"], 3_500_000_000_u64);
         assert_eq!(json["calls_recorded"], 125);
     }

@@ -8,7 +8,7 @@ use super::access::KernelAccess;
 use tracer_binary::probes::{ProbeSpec, Subject};
 use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::{EventTypeId, system_event_type};
-use tracer_event::predicate::Predicate;
+use tracer_event::predicate::{LogChoices, Predicate};
 use tracer_event::selection::Selection;
 use tracer_kernel::Counting;
 use tracer_kernel::named_tracepoints::Pattern;
@@ -28,6 +28,8 @@ pub struct Recording {
     pub selection: Selection,
     /// The system calls that are traced, where those types are.
     pub syscalls: SyscallSet,
+    /// That choice as it was typed, where it leaves some out.
+    pub chosen_calls: Option<String>,
     /// Bytes that are read of the data that their arguments point to.
     pub string_bytes: u32,
     /// Recording of system calls only as they end.
@@ -63,6 +65,7 @@ impl Default for Recording {
             btf: None,
             selection: Selection::usual(),
             syscalls: SyscallSet::all(),
+            chosen_calls: None,
             string_bytes: 0,
             calls_at_exit: false,
             most_call_cost: None,
@@ -86,6 +89,12 @@ impl Recording {
             self.most_call_cost = Some(thousandths);
             self.selection = self.selection.clone().with(&[EventTypeId::FILTER]);
         }
+    }
+
+    /// Returns the name of the stream of a log, which says what was chosen.
+    #[must_use]
+    pub fn stream_name(&self) -> String {
+        LogChoices::stream_name(&self.predicate, self.chosen_calls.as_deref())
     }
 
     /// Adds to the chosen events those without which a log does not show what it lacks: where it is

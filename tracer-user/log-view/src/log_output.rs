@@ -21,7 +21,7 @@ use tracer_log::{
 use super::held_names::HeldNames;
 use super::snapshots;
 use tracer_binary::stacks::{AddressName, push_symbol};
-use tracer_event::predicate::{LogFilter, STREAM_NAME};
+use tracer_event::predicate::{LogChoices, STREAM_NAME};
 use tracer_event::summary::WriteLosses;
 use tracer_output::output_file;
 use tracer_text::say;
@@ -446,18 +446,22 @@ fn check_name(path: &Path, name: &str) -> anyhow::Result<()> {
     };
     // A file that is none is refused by its writer.
     let Ok(log) = log else { return Ok(()) };
-    let there = LogFilter::of_stream(log.header().attributes.name().as_bytes());
-    let new = LogFilter::of_stream(name.as_bytes());
-    let words = |filter: Option<&LogFilter>| match filter {
-        Some(filter) => format!("with --filter {:?}", filter.text),
-        None => "without --filter".to_owned(),
-    };
-    ensure!(
-        there == new,
-        "it was recorded {}, and this is a recording {}; give --log another name",
-        words(there.as_ref()),
-        words(new.as_ref())
-    );
+    let there = LogChoices::of_stream(log.header().attributes.name().as_bytes());
+    let new = LogChoices::of_stream(name.as_bytes());
+    let filters = [&there, &new].map(|choices| choices.filter.as_ref().map(|filter| &filter.text));
+    let calls = [&there, &new].map(|choices| choices.calls.as_ref());
+    for (option, [there, new]) in [("--filter", filters), ("--syscalls", calls)] {
+        let words = |text: Option<&String>| match text {
+            Some(text) => format!("with {option} {text:?}"),
+            None => format!("without {option}"),
+        };
+        ensure!(
+            there == new,
+            "it was recorded {}, and this is a recording {}; give --log another name",
+            words(there),
+            words(new)
+        );
+    }
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::{Attributes, EventSet, StreamFullPolicy};
-use tracer_event::predicate::{FilterReach, LogFilter};
+use tracer_event::predicate::{FilterReach, LogChoices};
 use tracer_event::unrecorded::{Break, UnrecordedPart};
 
 /// Types without which it is not known how long a thread has its CPU.
@@ -21,7 +21,7 @@ const BY_ITSELF: [u8; 4] = 1_i32.to_ne_bytes();
 /// Knowledge of what was recorded, up to an event.
 #[derive(Debug, Default)]
 pub struct RecordedTime {
-    filter: Option<LogFilter>,
+    choices: LogChoices,
     /// Start of the log.
     start: MonotonicNs,
     /// Time of the last event, once there was one of other things than streams.
@@ -59,7 +59,7 @@ impl RecordedTime {
     /// Begins with a log that was made at this time, and whose stream has these attributes.
     pub fn new(start: MonotonicNs, stream: &Attributes) -> Self {
         Self {
-            filter: LogFilter::of_stream(stream.name().as_bytes()),
+            choices: LogChoices::of_stream(stream.name().as_bytes()),
             is_looping: stream.stream_full_policy() == StreamFullPolicy::Loop,
             start,
             ..Self::default()
@@ -116,7 +116,8 @@ impl RecordedTime {
     /// Returns what was not recorded of a log whose trace ended at this time.
     pub fn unrecorded(&self, ended: Option<MonotonicNs>) -> UnrecordedPart {
         let mut all = UnrecordedPart {
-            filter: self.filter.clone(),
+            filter: self.choices.filter.clone(),
+            chosen_calls: self.choices.calls.clone(),
             calls: self.calls.part(ended),
             ..self.breaks.clone()
         };
@@ -127,7 +128,8 @@ impl RecordedTime {
     }
 
     fn reach(&self) -> Option<FilterReach> {
-        self.filter.as_ref().map(|filter| filter.reach)
+        let filter = self.choices.filter.as_ref();
+        filter.map(|filter| filter.reach)
     }
 
     fn missed(&self) -> Missed {

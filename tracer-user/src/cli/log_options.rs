@@ -7,7 +7,7 @@ use tracer_engine::{LogFullPolicy, StreamFullPolicy};
 
 use tracer_answers::html_report::PageSetup;
 use tracer_answers::queries::SpanSpec;
-use tracer_event::predicate::{LogFilter, Predicate};
+use tracer_event::predicate::{LogChoices, Predicate};
 use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_output::terminal::output::is_stdout;
 use tracer_text::quantity::size;
@@ -70,8 +70,8 @@ pub struct LogArgs {
     /// What a full log does (loop with --log-size, else append)
     #[arg(long, value_enum, value_name = "POLICY", requires = "log")]
     log_policy: Option<LogPolicy>,
-    /// Go on with a log that is there already, and has the same --filter; where there is none, or
-    /// an empty file, make one
+    /// Go on with a log that is there already, and has the same --filter and --syscalls; where
+    /// there is none, or an empty file, make one
     #[arg(long, requires = "log", conflicts_with_all = ["log_size", "log_policy"])]
     append: bool,
     /// Replace the file that is there already, be it a log, a page or an export
@@ -124,8 +124,8 @@ impl LogArgs {
         }))
     }
 
-    /// Returns the requested log of the events that pass `predicate`, checked; `stream_bytes` is
-    /// the size of the stream.
+    /// Returns the requested log of the events that pass `predicate`, and of the system calls that
+    /// `calls` chooses, checked; `stream_bytes` is the size of the stream.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl LogArgs {
         self,
         stream_bytes: usize,
         inherit: bool,
-        predicate: &Predicate,
+        (predicate, calls): (&Predicate, Option<&str>),
     ) -> anyhow::Result<Option<LogSetup>> {
         let Some(path) = self.log else {
             return Ok(None);
@@ -186,7 +186,7 @@ impl LogArgs {
             stream_bytes,
             inherit,
             snapshots: self.snapshots,
-            stream_name: LogFilter::stream_name(predicate),
+            stream_name: LogChoices::stream_name(predicate, calls),
         }))
     }
 }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use tracer_answers::html_report::{PageSetup, ReportSetup, SLOWEST, make};
 use tracer_answers::queries::SpanSpec;
 use tracer_engine::{LogFullPolicy, StreamFullPolicy};
-use tracer_event::predicate::LogFilter;
 use tracer_live::Setup;
 use tracer_log_view::log_output::{Existing, LogSetup};
 use tracer_output::terminal::Outcome;
@@ -114,7 +113,7 @@ pub fn with_page<T>(
     let page = page.begin(log)?;
     let mut setup = setup.clone();
     let (stream_bytes, inherit) = (setup.buffers.stream_bytes, setup.followed.children);
-    let stream_name = LogFilter::stream_name(&setup.recording.predicate);
+    let stream_name = setup.recording.stream_name();
     setup.log.get_or_insert_with(|| LogSetup {
         path: page.log().to_owned(),
         existing: Existing::Stays,

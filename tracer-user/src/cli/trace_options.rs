@@ -289,7 +289,12 @@ impl TraceArgs {
             selection = selection.with(condition.needs());
         }
         let is_replaced = args.log.force;
-        let log = args.log.setup(stream_bytes, !args.no_inherit, &predicate)?;
+        let is_choice = syscalls
+            .as_ref()
+            .is_some_and(|calls| *calls != SyscallSet::all());
+        let chosen_calls = args.syscalls.filter(|_| is_choice);
+        let chosen = (&predicate, chosen_calls.as_deref());
+        let log = args.log.setup(stream_bytes, !args.no_inherit, chosen)?;
         refuse_waiting(&predicate, log.is_some())?;
         let needed = rules.iter().flat_map(|rule| rule.condition.needs());
         let needed: Vec<_> = needed.copied().collect();
@@ -346,6 +351,7 @@ impl TraceArgs {
                 btf: args.btf,
                 selection,
                 syscalls: narrowed.syscalls,
+                chosen_calls,
                 string_bytes,
                 calls_at_exit,
                 most_call_cost: None,

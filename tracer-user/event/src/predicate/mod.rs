@@ -9,7 +9,7 @@
 //! - [`Narrowed`] is what can match at all: the kernel records no more;
 //! - [`Sieve`] is where events pass, or not. A call's entry waits there for its exit, where the
 //!   answer depends on that;
-//! - [`LogFilter`] is what a log says of the expression that it was recorded by;
+//! - [`LogChoices`] is what a log says of the expression and the calls that it was recorded by;
 //! - [`Settled`] is what was found out about entries in a first pass over a log, so that a second
 //!   one goes in order of time.
 
@@ -26,7 +26,7 @@ mod variables;
 
 pub use expression::{BadExpression, Expression};
 pub use narrow::Narrowed;
-pub use of_log::{FilterReach, LogFilter, STREAM_NAME};
+pub use of_log::{FilterReach, LogChoices, LogFilter, STREAM_NAME};
 pub use settled::Settled;
 pub use sieve::{Show, Sieve};
 

@@ -111,6 +111,12 @@ impl TraceFacts {
         }
     }
 
+    /// Tells whether no system calls were left out by choice.
+    #[must_use]
+    pub fn has_all_calls(&self) -> bool {
+        self.statistics.summary.unrecorded.chosen_calls.is_none()
+    }
+
     /// Returns a thread in words, which say where it is one of the trace itself.
     #[must_use]
     pub fn task(&self, task: &Task) -> String {

@@ -140,7 +140,9 @@ pub fn judge(facts: &TraceFacts) -> Judged {
         if all.len() > before {
             continue;
         }
-        if facts.has(rule.needs) {
+        // Of calls that were not chosen, nothing is known.
+        let lacks_calls = rule.needs == Needs::Calls && !facts.has_all_calls();
+        if facts.has(rule.needs) && !lacks_calls {
             not.push((rule, most));
         } else {
             blind.push(rule);
