@@ -4,6 +4,7 @@ mod debug_server;
 mod inlined;
 mod interpreters;
 mod listed_code;
+mod names_after_losses;
 mod names_by_time;
 mod probe_types;
 mod probed_files;

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tracer_area::monotonic_now;
@@ -43,6 +44,15 @@ enum Reports {
     None,
 }
 
+/// How often all mappings were to be said anew in this process.
+static SAID_ANEW: AtomicU64 = AtomicU64::new(0);
+
+/// Has the mappings of each process said anew, before its next stack: of those that were said, some
+/// may be lost.
+pub fn say_mappings_anew() {
+    SAID_ANEW.fetch_add(1, Ordering::Relaxed);
+}
+
 /// The code of processes.
 #[derive(Debug)]
 pub(super) struct KnownCode {
@@ -61,6 +71,8 @@ pub(super) struct KnownCode {
     moved_before: u64,
     /// Mappings since these were counted last.
     new: usize,
+    /// How often mappings were to be said anew so far.
+    said_anew: u64,
 }
 
 impl KnownCode {
@@ -92,6 +104,7 @@ impl KnownCode {
             movers: HashMap::new(),
             moved_before: 0,
             new: 0,
+            said_anew: SAID_ANEW.load(Ordering::Relaxed),
         }
     }
 
@@ -331,6 +344,14 @@ impl KnownCode {
         then.map(|one| Arc::clone(&one.mapping)).collect()
     }
 
+    /// Has all mappings said anew, where they were to be more often than they were.
+    fn say_anew(&mut self, times: u64) {
+        if times != self.said_anew {
+            self.said_anew = times;
+            self.processes.values_mut().for_each(Process::say_anew);
+        }
+    }
+
     /// Looks at the process where nothing is reported: what was known may be gone.
     fn look_first(&mut self, of: ProcessTime) {
         if matches!(self.reports, Reports::None) {
@@ -348,6 +369,7 @@ impl KnownCode {
         if taken.head.user_frames == 0 {
             return Vec::new();
         }
+        self.say_anew(SAID_ANEW.load(Ordering::Relaxed));
         self.look_first(of);
         let process = self.process(of.pid);
         process.fill_found(of.at);

@@ -122,6 +122,7 @@ pub use decode::{ExecSign, ExecStep, UnseenStep};
 pub use error::LoadError;
 pub use first_names::FirstNames;
 pub use given_stacks::GivenStacks;
+pub use known_code::say_mappings_anew;
 pub use look::look_in_proc;
 pub use losses::LostByCpu;
 pub use mapped::MappingReport;

@@ -114,10 +114,14 @@ impl Process {
         }
     }
 
+    /// Has all that is there said anew.
+    pub(super) fn say_anew(&mut self) {
+        self.unsaid = self.said_anew();
+    }
+
     fn say(&mut self, time: u64, mapping: Mapping) {
         if self.unsaid.len() >= MOST_UNSAID {
-            self.unsaid = self.said_anew();
-            return;
+            return self.say_anew();
         }
         self.unsaid.push((time, mapping));
     }

@@ -20,7 +20,7 @@ use tracer_event::probe::is_probe;
 use tracer_event::selection::Selection;
 use tracer_event::summary::{HeldUp, Summary, WriteLosses};
 use tracer_event::thread_contexts::ThreadContexts;
-use tracer_kernel::LostByCpu;
+use tracer_kernel::{LostByCpu, say_mappings_anew};
 use tracer_log_view::log_output::LogOutput;
 use tracer_text::say;
 
@@ -47,6 +47,8 @@ pub struct Printer {
     /// Cost of the system calls, at the end, where it was bounded.
     pub held_up: Option<HeldUp>,
     missing: Missing,
+    /// Events of the stream that newer ones have replaced before they were read.
+    overwritten: u64,
     /// Sieve that decides by their data which events pass.
     sieve: Option<Sieve>,
     /// Stacks whose events have not passed yet.
@@ -81,6 +83,7 @@ impl Printer {
             lost_by_cpu: None,
             held_up: None,
             missing: Missing::default(),
+            overwritten: 0,
             sieve: None,
             stacks: PendingStacks::default(),
             names: SymbolNames::live(),
@@ -159,6 +162,17 @@ impl Printer {
             }
         }
         self.missing = missing;
+        self.note_overwritten(lost.lost(LossCause::StreamOverwritten));
+    }
+
+    /// Notes how many events newer ones have replaced: mappings may be among them, so that what is
+    /// mapped is unknown since the last event, and is to be said anew.
+    fn note_overwritten(&mut self, overwritten: u64) {
+        if overwritten > self.overwritten {
+            self.overwritten = overwritten;
+            self.names.lose_mappings(self.last.0);
+            say_mappings_anew();
+        }
     }
 
     /// Returns the log that events go to.

@@ -136,6 +136,12 @@ impl SymbolNames {
         }
     }
 
+    /// Notes that mappings may be missing since this time, in nanoseconds: nothing is known of what
+    /// is mapped from then on, until that is said anew.
+    pub fn lose_mappings(&self, since: u64) {
+        self.inner().spaces.forget(since);
+    }
+
     /// Notes code that process `pid` has mapped by this time, in nanoseconds.
     pub fn learn_mapping(&self, pid: i32, at: u64, mapping: &Mapping) {
         self.inner().map(pid, at, mapping);

@@ -92,6 +92,13 @@ impl<T: Clone + Default> Spaces<T> {
         }
     }
 
+    /// Notes that of no process it is known what it has mapped since a time.
+    pub fn forget(&mut self, time: u64) {
+        for space in self.processes.values_mut() {
+            space.mappings.forget(time);
+        }
+    }
+
     /// Tells whether a mapping that is known since a time may have been there before.
     pub fn may_be_older(&self, pid: i32, since: u64) -> bool {
         self.processes
