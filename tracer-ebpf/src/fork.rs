@@ -55,8 +55,9 @@ fn begin<C: Tracepoint>(ctx: &C, parent: &Task<C>, child: &Task<C>) {
 
     let is_process = child_pid != parent_pid;
     if is_process {
-        let inherits = state & (traced::TRACED | traced::INHERIT | traced::GUARDED);
-        let is_added = inherits & !traced::GUARDED == traced::TRACED | traced::INHERIT;
+        const ADDED: u8 = traced::TRACED | traced::INHERIT;
+        let inherits = state & (ADDED | traced::GUARDED | traced::OWNED);
+        let is_added = inherits & ADDED == ADDED;
         let bits = if is_added {
             inherits
         } else {

@@ -11,6 +11,15 @@
 //! - it has no capability;
 //! - it is in the first user namespace.
 //!
+//! Where [`traced::OWNED`] is set, it may also be looked into while it is *owned*:
+//!
+//! - it is in another user namespace;
+//! - its memory may be dumped, or counts in such a namespace too (`mm_struct::user_ns`).
+//!
+//! In a user namespace that a user has made, this user may do everything from the namespace in
+//! which it was made, and so in all namespaces within: whichever users, groups and capabilities the
+//! processes there have (`cap_capable`).
+//!
 //! Dumpability alone is not enough. The kernel takes it away where a process changes its effective
 //! user or group or gains capabilities (`commit_creds`), but the process may then set it again by
 //! `prctl`. And the kernel does not take it away where a process makes a user namespace, in which
@@ -18,8 +27,15 @@
 //!
 //! The programs do not check which user a process belongs to: without an exec, a plain process
 //! keeps its user. To change the user it needs a capability, and it gets one only in a user
-//! namespace of its own, which it never leaves. An exec may change the user. The programs always
-//! record an exec, with the properties by which the agent judges ([`sight`](crate::sight)).
+//! namespace of its user's: one that it makes, or one that its user has made and it enters
+//! (`userns_install`). From there it gets into namespaces within, and never out again, by an exec
+//! neither: the users and capabilities of a file count only as the namespace has them. So the
+//! namespace right within the first one stays the same, and has the same owner. The memory of a
+//! process counts in the namespace of its exec, or in one around that which may read the file:
+//! these are on the way from its namespace to the first one.
+//!
+//! In the first namespace an exec may change the user. The programs always record an exec, with the
+//! properties by which the agent judges ([`sight`](crate::sight)).
 //!
 //! They read the credentials from `real_cred`, as `ptrace` does: file systems change `cred` for the
 //! time of a call. They read them anew for each event. The address of credentials that were judged
@@ -57,7 +73,7 @@ use crate::cpu::this_cpu;
 use crate::maps;
 use crate::offsets::{
     CRED_EGID, CRED_EUID, CRED_GID, CRED_PERMITTED, CRED_SGID, CRED_SUID, CRED_UID, CRED_USER_NS,
-    EXIT_SAYS_LAST, GUARDS, MM_FLAGS, TASK_CRED, TASK_MM, USER_NS_LEVEL, WORD_TYPE,
+    EXIT_SAYS_LAST, GUARDS, MM_FLAGS, MM_USER_NS, TASK_CRED, TASK_MM, USER_NS_LEVEL, WORD_TYPE,
 };
 use crate::pid::Pid;
 use crate::sight::is_dumpable;
@@ -103,7 +119,7 @@ pub const fn mark(is_withheld: bool) -> u32 {
 /// must not be recorded.
 #[inline(always)]
 pub fn hides<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
-    is_guarded(state) && !is_visible(task)
+    is_guarded(state) && !is_visible(state, task)
 }
 
 /// Tells whether events of process `pid`, with this state, must not be recorded, where the caller
@@ -119,42 +135,46 @@ pub fn count(pid: Pid, events: u64) {
     maps::count_withheld(this_cpu(), pid, events);
 }
 
-/// Judges a task.
+/// Judges a task of a process with this state.
 #[inline(always)]
-pub fn is_visible<C: Tracepoint>(task: &Task<C>) -> bool {
+pub fn is_visible<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
     if C::IS_DIRECT {
-        judge(task)
+        judge(state, task)
     } else {
-        judge_by_helper(task.address() as u64) != 0
+        judge_by_helper(task.address() as u64, state.into()) != 0
     }
 }
 
-/// Judges the task at this address: 1 where it can be looked into. A function of its own, so that
-/// the verifier walks it once.
+/// Judges the task at this address, whose process has this state: 1 where it can be looked into. A
+/// function of its own, so that the verifier walks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn judge_by_helper(task: u64) -> u32 {
+pub extern "C" fn judge_by_helper(task: u64, state: u32) -> u32 {
     // SAFETY: it is a `struct task_struct *`. Read by the helper, which checks the address.
     let task: Task<RawTracePointContext> = unsafe { Task::at(task as *const u8) };
-    u32::from(judge(&task))
+    let [state, ..] = state.to_le_bytes();
+    u32::from(judge(state, &task))
 }
 
 /// Judges a task as [`is_visible`] does, within the program that asks.
 #[inline(always)]
-pub fn judge<C: Tracepoint>(task: &Task<C>) -> bool {
+pub fn judge<C: Tracepoint>(state: u8, task: &Task<C>) -> bool {
     if TASK_MM.load() == NO_OFFSET || MM_FLAGS.load() == NO_OFFSET {
         return false;
     }
-    let is_plain = has_plain_credentials(task);
+    let standing = standing(task);
+    let is_owned = standing == Standing::WITHIN && state & traced::OWNED != 0;
+    let may_be_seen = standing == Standing::PLAIN || is_owned;
     let memory = task.memory();
     let pid = task.pid();
     if memory.0.is_null() {
-        return is_plain && maps::was_visible(pid);
+        return may_be_seen && maps::was_visible(pid);
     }
     // SAFETY: it is a `struct mm_struct *`, and the flags a word of it.
     let flags: u64 = unsafe { field::<C, _>(memory.0, MM_FLAGS.load()) };
+    let is_shown = is_dumpable(flags) || is_owned && counts_within::<C>(memory.0);
     // A task on another CPU may give up its memory meanwhile, and another process may get it.
-    let is_visible = is_plain && is_dumpable(flags) && task.memory().0 == memory.0;
+    let is_visible = may_be_seen && is_shown && task.memory().0 == memory.0;
     // Where a thread still has its memory when it reports its end, `note` at that end is enough.
     if EXIT_SAYS_LAST.load() == 0 {
         maps::set_visible(pid, is_visible);
@@ -167,14 +187,46 @@ pub fn judge<C: Tracepoint>(task: &Task<C>) -> bool {
 #[inline(always)]
 pub fn note<C: Tracepoint>(state: u8, task: &Task<C>) {
     if is_guarded(state) {
-        maps::set_visible(task.pid(), is_visible(task));
+        maps::set_visible(task.pid(), is_visible(state, task));
     }
 }
 
-/// Tells whether a task has one user and one group, no capabilities, and no user namespace of its
-/// own; `false` where the kernel does not say where one of these is.
+/// Credentials of a task, as far as they say who may look into it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Standing(u8);
+
+impl Standing {
+    /// In the first user namespace, with several users or groups, or with capabilities; or not
+    /// known.
+    const OTHER: Self = Self(0);
+    /// In the first user namespace, with one user and one group, and without capabilities.
+    const PLAIN: Self = Self(1);
+    /// In another user namespace.
+    const WITHIN: Self = Self(2);
+}
+
+/// Tells whether this memory counts in another user namespace than the first one.
 #[inline(always)]
-fn has_plain_credentials<C: Tracepoint>(task: &Task<C>) -> bool {
+fn counts_within<C: Tracepoint>(memory: *const u8) -> bool {
+    if MM_USER_NS.load() == NO_OFFSET {
+        return false;
+    }
+    // SAFETY: it is a `struct mm_struct *`, and the namespace a pointer in it.
+    let namespace: Address = unsafe { field::<C, _>(memory, MM_USER_NS.load()) };
+    !namespace.0.is_null() && level::<C>(namespace) != 0
+}
+
+/// Returns how deep a user namespace is, whose address is not null.
+#[inline(always)]
+fn level<C: Tracepoint>(namespace: Address) -> u32 {
+    // SAFETY: it is a `struct user_namespace *`, and the level an int of it.
+    unsafe { field::<C, _>(namespace.0, USER_NS_LEVEL.load()) }
+}
+
+/// Returns how a task stands by its credentials; `OTHER` where the kernel does not say where one of
+/// these is.
+#[inline(always)]
+fn standing<C: Tracepoint>(task: &Task<C>) -> Standing {
     let needed = [
         TASK_CRED.load(),
         CRED_UID.load(),
@@ -188,23 +240,27 @@ fn has_plain_credentials<C: Tracepoint>(task: &Task<C>) -> bool {
         USER_NS_LEVEL.load(),
     ];
     if needed.contains(&NO_OFFSET) {
-        return false;
+        return Standing::OTHER;
     }
     let credentials = task.credentials().0;
     if credentials.is_null() {
-        return false;
+        return Standing::OTHER;
     }
     // SAFETY: it is a `struct cred *`, and the capabilities are 64 bits of it.
     let permitted: u64 = unsafe { field::<C, _>(credentials, CRED_PERMITTED.load()) };
     // SAFETY: as above, and the namespace a pointer in it.
     let namespace: Address = unsafe { field::<C, _>(credentials, CRED_USER_NS.load()) };
     if namespace.0.is_null() {
-        return false;
+        return Standing::OTHER;
     }
-    // SAFETY: it is a `struct user_namespace *`, and the level an int of it.
-    let level: u32 = unsafe { field::<C, _>(namespace.0, USER_NS_LEVEL.load()) };
-    // Joined without branches, each of which the verifier would follow.
-    permitted | differences::<C>(credentials) | u64::from(level) == 0
+    let is_plain = permitted | differences::<C>(credentials) == 0;
+    if level::<C>(namespace) != 0 {
+        Standing::WITHIN
+    } else if is_plain {
+        Standing::PLAIN
+    } else {
+        Standing::OTHER
+    }
 }
 
 /// Returns the bits in which the users of these credentials differ, and their groups.

@@ -73,7 +73,7 @@ pub extern "C" fn look_at_tasks(ctx: *const Context) -> i32 {
     }
     // Within this program: functions of their own take no address of a task that is known to be
     // one.
-    if guard::is_guarded(traced) && !guard::judge(&task) {
+    if guard::is_guarded(traced) && !guard::judge(traced, &task) {
         guard::count(task.pid(), 1);
         return 0;
     }

@@ -162,10 +162,16 @@ globals! {
     CRED_USER_NS = NO_OFFSET;
     /// `user_namespace::level`.
     USER_NS_LEVEL = NO_OFFSET;
+    /// `user_namespace::parent`.
+    USER_NS_PARENT = NO_OFFSET;
+    /// `user_namespace::owner`.
+    USER_NS_OWNER = NO_OFFSET;
     /// `task_struct::mm`.
     TASK_MM = NO_OFFSET;
     /// `mm_struct::flags`.
     MM_FLAGS = NO_OFFSET;
+    /// `mm_struct::user_ns`.
+    MM_USER_NS = NO_OFFSET;
     /// `mm_struct::arg_start`.
     MM_ARG_START = NO_OFFSET;
     /// `mm_struct::arg_end`.

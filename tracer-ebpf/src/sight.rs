@@ -8,7 +8,7 @@ use tracer_common::kernel::globals::NO_OFFSET;
 use crate::context::Tracepoint;
 use crate::offsets::{
     CRED_EGID, CRED_EUID, CRED_GID, CRED_PERMITTED, CRED_SGID, CRED_SUID, CRED_UID, CRED_USER_NS,
-    MM_FLAGS, USER_NS_LEVEL,
+    MM_FLAGS, MM_USER_NS, USER_NS_LEVEL, USER_NS_OWNER, USER_NS_PARENT,
 };
 use crate::task::{Address, Task};
 
@@ -16,6 +16,9 @@ use crate::task::{Address, Task};
 /// user may do so.
 const DUMPABLE_BITS: u64 = 3;
 const DUMPABLE: u64 = 1;
+
+/// Level of the deepest user namespace that the kernel makes: one in a namespace of level 32.
+const DEEPEST: u32 = 33;
 
 /// Returns the properties that decide who may look into the process of a task. One that cannot be
 /// read denies access.
@@ -31,15 +34,45 @@ pub fn collect<C: Tracepoint>(task: &Task<C>) -> Sight {
             Sight::NOBODY
         }
     };
-    let namespace = read::<u64>(credentials, CRED_USER_NS.load()).unwrap_or(0);
-    let namespace = Address(namespace as *const u8);
-    let flags = read::<u64>(task.memory(), MM_FLAGS.load()).unwrap_or(0);
+    let pointer = |base, offset| {
+        let pointer = read::<u64>(base, offset).unwrap_or(0);
+        Address(pointer as *const u8)
+    };
+    let namespace = pointer(credentials, CRED_USER_NS.load());
+    let level = read(namespace, USER_NS_LEVEL.load()).unwrap_or(u32::MAX);
+    let memory = task.memory();
+    let flags = read::<u64>(memory, MM_FLAGS.load()).unwrap_or(0);
+    let of_memory = pointer(memory, MM_USER_NS.load());
     Sight {
         permitted: read(credentials, CRED_PERMITTED.load()).unwrap_or(u64::MAX),
         uid: same([CRED_UID.load(), CRED_EUID.load(), CRED_SUID.load()]),
         gid: same([CRED_GID.load(), CRED_EGID.load(), CRED_SGID.load()]),
         is_dumpable: u32::from(is_dumpable(flags)),
-        namespace_level: read(namespace, USER_NS_LEVEL.load()).unwrap_or(u32::MAX),
+        namespace_level: level,
+        memory_level: read(of_memory, USER_NS_LEVEL.load()).unwrap_or(0),
+        namespace_owner: outermost_owner(namespace.0 as u64, level),
+    }
+}
+
+/// Returns the owner of the user namespace right within the initial one that the one at this
+/// address, of this level, is, or is in; [`Sight::NOBODY`] where it is the initial one, or this
+/// cannot be read. A function of its own, so that the verifier walks it once.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn outermost_owner(namespace: u64, level: u32) -> u32 {
+    let (mut namespace, mut level) = (Address(namespace as *const u8), level);
+    for _ in 1..DEEPEST {
+        if level <= 1 {
+            break;
+        }
+        let parent = read::<u64>(namespace, USER_NS_PARENT.load()).unwrap_or(0);
+        namespace = Address(parent as *const u8);
+        level -= 1;
+    }
+    if level == 1 {
+        read(namespace, USER_NS_OWNER.load()).unwrap_or(Sight::NOBODY)
+    } else {
+        Sight::NOBODY
     }
 }
 

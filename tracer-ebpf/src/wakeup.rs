@@ -34,7 +34,7 @@ fn waking<C: Tracepoint>(ctx: &C) {
         maps::remember_waker(task.tid(), waker);
         if waker.context() == waker_context::THREAD {
             let waker = Task::<C>::current();
-            if !guard::is_guarded(state) || may_show(&task, &waker) {
+            if !guard::is_guarded(state) || may_show(state, &task, &waker) {
                 stack::record_at_wakeup(ctx, &waker, task.tid());
             }
         }
@@ -44,12 +44,12 @@ fn waking<C: Tracepoint>(ctx: &C) {
 /// Tells whether the stack of the waker of a guarded thread may be recorded: not of a process that
 /// is not traced, nor of one that may not be looked into.
 #[inline(always)]
-fn may_show<C: Tracepoint>(task: &Task<C>, waker: &Task<C>) -> bool {
-    let state = maps::traced(waker.pid());
+fn may_show<C: Tracepoint>(state: u8, task: &Task<C>, waker: &Task<C>) -> bool {
+    let waker_state = maps::traced(waker.pid());
     stack::is_of_wakeups()
-        && state & traced::TRACED != 0
-        && guard::is_visible(task)
-        && !guard::hides(state, waker)
+        && waker_state & traced::TRACED != 0
+        && guard::is_visible(state, task)
+        && !guard::hides(waker_state, waker)
 }
 
 /// Runs where the thread becomes runnable: the event concerns that thread.

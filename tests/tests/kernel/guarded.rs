@@ -20,7 +20,9 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Loss, LossCause, Pending, Source as _};
-use tracer_kernel::{ExecStep, KernelOptions, KernelSource, KernelTracer, ReportsExecs as _};
+use tracer_kernel::{
+    ExecStep, Guard, KernelOptions, KernelSource, KernelTracer, ReportsExecs as _,
+};
 
 /// Types beside those that are always recorded.
 const WANTED: &[EventTypeId] = &[
@@ -173,6 +175,10 @@ struct Guarded {
 
 impl Guarded {
     fn run(user: u32, program: &Path, steps: &[&str]) -> Self {
+        Self::run_with(Guard::FirstNamespace, user, program, steps)
+    }
+
+    fn run_with(guard: Guard, user: u32, program: &Path, steps: &[&str]) -> Self {
         let mut guarded = Tracing::load();
         let mut all = Tracing::load();
         let mut command = if user == 0 {
@@ -183,9 +189,12 @@ impl Guarded {
         let (mut target, _) = Target::start(command.arg("wait").args(steps)).unwrap();
         let pid = target.pid();
         if user == 0 {
-            guarded.tracer.trace_found_guarded(&[pid], true).unwrap();
+            guarded
+                .tracer
+                .trace_found_guarded(&[pid], true, guard)
+                .unwrap();
         } else {
-            guarded.tracer.trace_guarded(pid, true).unwrap();
+            guarded.tracer.trace_guarded(pid, true, guard).unwrap();
         }
         all.tracer.trace(pid, true).unwrap();
         target.go().unwrap();
@@ -301,6 +310,61 @@ fn a_process_with_a_user_namespace_of_its_own_is_not_recorded() {
         work.assert_recorded(&run.all);
         work.assert_withheld(&run.guarded, 0);
     }
+    assert_eq!(run.count(run.pid, EventTypeId::EXIT), 0);
+}
+
+#[test]
+#[ignore = "loads eBPF: run by cargo xtask test"]
+fn a_process_in_a_namespace_of_its_user_s_is_recorded_as_far_as_its_memory_counts_there() {
+    if missing_right().is_some() {
+        return;
+    }
+    let (_folder, program) = program();
+    let runs = format!("run:{}", program.display());
+    let steps = [
+        "work:open",
+        "dumpable:0",
+        "work:closed",
+        // The memory is still that of the exec outside.
+        "namespace",
+        "work:inside_closed",
+        "dumpable:1",
+        "work:inside",
+        "thread:beside",
+        "powerless",
+        "work:powerless",
+        "dumpable:0",
+        "work:closed_again",
+        &runs,
+        "work:run",
+        "dumpable:0",
+        "work:run_closed",
+        "thread:run_beside",
+        "end",
+    ];
+    let run = Guarded::run_with(Guard::OwnNamespaces, VICTIM, &program, &steps);
+    assert!(
+        run.said.contains(&"namespaces 1".to_owned()),
+        "{:?}",
+        run.said
+    );
+    for name in ["closed", "inside_closed", "closed_again"] {
+        let work = run.work(name);
+        work.assert_recorded(&run.all);
+        work.assert_withheld(&run.guarded, 0);
+    }
+    for name in ["open", "inside", "beside", "powerless"] {
+        run.work(name).assert_recorded(&run.guarded);
+    }
+    let child = run.work("run").pid;
+    assert_ne!(child, run.pid);
+    for name in ["run", "run_closed", "run_beside"] {
+        let work = run.work(name);
+        assert_eq!(work.pid, child);
+        work.assert_recorded(&run.guarded);
+    }
+    // The parent may not be dumped, and the child counts as what it was judged last.
+    assert_eq!(run.count(child, EventTypeId::EXIT), 1);
     assert_eq!(run.count(run.pid, EventTypeId::EXIT), 0);
 }
 

@@ -41,3 +41,4 @@ mod waits_in;
 mod wakers;
 mod without_root;
 mod without_root_detail;
+mod without_root_namespaces;

@@ -51,6 +51,10 @@ pub mod traced {
     ///
     /// [`withheld`]: super::LostOnCpu::withheld
     pub const GUARDED: u8 = 8;
+    /// Where it is guarded: all who are given its events may look into whatever is in user
+    /// namespaces that its user has made, as they are in the first one. A child that is traced too
+    /// has this too.
+    pub const OWNED: u8 = 32;
     /// Nothing that it does is counted before its next exec: it is a command that runs the tracer's
     /// code. A child that it makes does not have this.
     pub const UNSTARTED: u8 = 16;

@@ -104,6 +104,12 @@ pub struct Sight {
     pub is_dumpable: u32,
     /// How deep its user namespace is: 0 for the initial one.
     pub namespace_level: u32,
+    /// How deep the user namespace is in which its memory counts, that of its exec or one around
+    /// it; 0 where this is not known.
+    pub memory_level: u32,
+    /// User who has made that user namespace, of those that its own is in, which is right within
+    /// the initial one; [`Self::NOBODY`] where it is in the initial one, or this is not known.
+    pub namespace_owner: u32,
 }
 
 impl ExecData {
@@ -218,7 +224,7 @@ event_types! {
 }
 
 const _: () = {
-    assert!(size_of::<ExecRecord<{ exec_space::SMALL }>>() == 1376);
+    assert!(size_of::<ExecRecord<{ exec_space::SMALL }>>() == 1384);
     assert!(offset_of!(ExecRecord<0>, sight) == 320);
     assert!(offset_of!(ExecData, file) == 20);
 };

@@ -14,7 +14,7 @@
 //! - `socket`: where programs can ask;
 //! - `tee`: the kernel source, with the hub listening.
 //! - `rights`: proof that a client may trace a process; `mounts`: files of other mounts of `/proc`,
-//!   and rights with which clients have connected;
+//!   rights with which clients have connected, and owners of user namespaces;
 //! - `mask`: what events say of processes that their reader does not see;
 //! - `receive`: requests, and the descriptors that come with them; `closing`: where these may have
 //!   to be waited for;

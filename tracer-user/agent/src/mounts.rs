@@ -1,13 +1,17 @@
 //! Questions that small programs in the kernel answer: whether a file of another mount of `/proc`
-//! is the memory of a process, and whether who connected might trace every process.
+//! is the memory of a process, what who connected was allowed to, and who has made the user
+//! namespace of a process.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracer_kernel::{ConnectedRights, OpenedMemory};
+use tracer_kernel::{ConnectedRights, NamespaceOwners, OpenedMemory};
 use tracer_text::say;
+
+use super::viewer::MAY_TRACE_ALL;
 
 /// Time after which what could not be loaded is tried again: it takes a moment, which a client
 /// could ask for again and again.
@@ -103,17 +107,53 @@ impl PeerRights {
         self.0.unload();
     }
 
-    /// Tells whether the kernel has noted, as another process made this connection, that it might
-    /// trace every process (`CAP_SYS_PTRACE`, in the agent's user namespace); `None` where that
-    /// cannot be known.
+    /// Returns the capabilities that the kernel has noted, as another process made this connection,
+    /// in the agent's user namespace; `None` where that cannot be known.
+    pub fn capabilities(&self, connection: BorrowedFd<'_>) -> Option<u64> {
+        self.ask(|program| program.capabilities(connection))
+    }
+
+    /// Tells whether the kernel has noted that it might trace every process (`CAP_SYS_PTRACE`, in
+    /// the agent's user namespace); `None` where that cannot be known.
     pub fn might_trace_all(&self, connection: BorrowedFd<'_>) -> Option<bool> {
+        let capabilities = self.capabilities(connection);
+        capabilities.map(|noted| noted & MAY_TRACE_ALL != 0)
+    }
+
+    /// Tells whether the kernel has noted that it was in the first user namespace; `None` where
+    /// that cannot be known.
+    pub fn is_of_first_namespace(&self, connection: BorrowedFd<'_>) -> Option<bool> {
+        self.ask(|program| program.is_of_first_namespace(connection))
+    }
+
+    fn ask<A>(&self, question: impl FnOnce(&ConnectedRights) -> io::Result<A>) -> Option<A> {
         self.0.ask(
             ConnectedRights::load,
             "programs with CAP_SYS_PTRACE that are not root's are given what is their user's alone, \
-             as it is not known with which rights they have connected",
-            |program| program.might_trace_all(connection),
+             and no program is given what is in user namespaces, as it is not known with which \
+             rights they have connected",
+            question,
         )
     }
+}
+
+/// Owners of user namespaces, whose program is loaded when it is needed first.
+static OWNERS: LazyLock<OnDemand<NamespaceOwners>> = LazyLock::new(OnDemand::new);
+
+/// Returns the user who may look into process `pid` for the user namespace that it is in now, from
+/// the first one; `None` where there is none, or that cannot be known.
+pub fn owner_of(pid: i32) -> Option<u32> {
+    let folder = File::open(format!("/proc/{pid}")).ok()?;
+    OWNERS.ask(
+        NamespaceOwners::load,
+        "no program is given what is in user namespaces, as it is not known who has made them",
+        |program| program.owner(folder.as_fd()),
+    )?
+}
+
+/// Takes the program for owners of user namespaces out of the kernel, until it is needed again.
+pub fn unload_owners() {
+    OWNERS.unload();
 }
 
 impl OtherMounts {

@@ -25,7 +25,7 @@ use super::rights::{self, Proven, prove};
 use super::service::{RoomHold, RoomKey, ServiceHandle, check_detail};
 use super::share::{Most, Pool, PoolPart};
 use super::socket::AgentSocket;
-use super::viewer::{Viewer, may_trace_all};
+use super::viewer::{Noted, Viewer, may_trace_all};
 
 /// Most bytes that are held for one stream, whatever it asks for.
 const MOST_CAPACITY: u64 = 16 << 20;
@@ -185,14 +185,16 @@ impl Guest {
         receive(self.connection.stream(), &self.slot).await
     }
 
-    /// Tells whether it might trace every process as it connected, where it may now. Root is
-    /// believed where that cannot be known.
-    fn might_trace_all(&self, peers: &PeerRights) -> bool {
+    /// Returns the rights that it had as it connected. Whether it might trace every process is not
+    /// asked where it may not now; root is believed where that cannot be known.
+    fn noted(&self, peers: &PeerRights) -> Noted {
+        let connection = self.connection.stream().as_fd();
         let is_root = self.credentials.uid() == 0;
-        self.credentials.pid().is_some_and(may_trace_all)
-            && peers
-                .might_trace_all(self.connection.stream().as_fd())
-                .unwrap_or(is_root)
+        Noted {
+            might_trace_all: self.credentials.pid().is_some_and(may_trace_all)
+                && peers.might_trace_all(connection).unwrap_or(is_root),
+            is_of_first_namespace: peers.is_of_first_namespace(connection).unwrap_or(false),
+        }
     }
 
     /// Tells whether it is of a group, as the kernel noted it when it connected.
@@ -240,14 +242,19 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         Host::Service(service) => service.group().is_some_and(|group| guest.is_of(group)),
         Host::Trace(_) => false,
     };
-    let might_trace_all = match &host {
-        Host::Service(service) => guest.might_trace_all(&service.peers),
-        Host::Trace(_) => guest.credentials.uid() == 0,
+    let noted = match &host {
+        // One that is turned off has nothing in the kernel.
+        Host::Service(service) if !service.is_open() => Noted::default(),
+        Host::Service(service) => guest.noted(&service.peers),
+        Host::Trace(_) => Noted {
+            might_trace_all: guest.credentials.uid() == 0,
+            is_of_first_namespace: false,
+        },
     };
     let mut conversation = Conversation {
         hub,
         host,
-        might_trace_all,
+        noted,
         asker: guest.credentials,
         is_of_group,
         room: None,
@@ -286,8 +293,8 @@ struct Conversation {
     hub: Hub,
     host: Host,
     asker: UCred,
-    /// Whether it might trace every process as it connected.
-    might_trace_all: bool,
+    /// Rights that it had as it connected.
+    noted: Noted,
     /// Whether it is of the group that sees every process.
     is_of_group: bool,
     /// The recording that the hub is of.
@@ -411,7 +418,7 @@ impl Conversation {
     /// Returns the asker, which is the process of this pid, with the rights that it has.
     fn viewer(&self, asking: i32) -> Viewer {
         let user = (self.asker.uid(), self.asker.gid());
-        Viewer::new(asking, user, self.might_trace_all)
+        Viewer::new(asking, user, self.noted)
     }
 
     /// Returns the process that the asker may trace.
@@ -586,8 +593,8 @@ fn permitted_by_proof(
             libc::EPERM,
             "the service gives only processes that are wholly the user's own: the same real, \
              effective and saved user and group, no capabilities, memory that may be dumped, and \
-             the service's user namespace, even where ptrace allows more; to programs that have \
-             CAP_SYS_PTRACE as they connect, all",
+             the service's user namespace, or one that the user has made in it, even where ptrace \
+             allows more; to programs that have CAP_SYS_PTRACE as they connect, all",
         ));
     }
     Ok(Permitted {

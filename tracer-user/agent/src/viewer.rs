@@ -8,9 +8,21 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use tracer_common::kernel::Sight;
+use tracer_kernel::Guard;
+
+use super::mounts::owner_of;
 
 /// `CAP_SYS_PTRACE`.
-const MAY_TRACE_ALL: u64 = 1 << 19;
+pub const MAY_TRACE_ALL: u64 = 1 << 19;
+
+/// Rights that a controller had as it connected, as far as the kernel tells them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Noted {
+    /// Whether it might trace every process (`CAP_SYS_PTRACE`).
+    pub might_trace_all: bool,
+    /// Whether it was in the first user namespace.
+    pub is_of_first_namespace: bool,
+}
 
 /// A controller, as the kernel noted it when it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,25 +35,29 @@ pub struct Viewer {
     /// Whether that is so of every process there is, and not only of those that it asks for: its
     /// user namespace is known to be this one.
     is_unmasked: bool,
+    /// Whether it may look into whatever is in the user namespaces that its user has made in the
+    /// first one: it is known to be there itself.
+    owns_namespaces: bool,
 }
 
 impl Viewer {
-    /// Makes the viewer of process `pid`, which connected with this user and group, and then might
-    /// trace every process (`CAP_SYS_PTRACE`), or not.
-    pub fn new(pid: i32, (user, group): (u32, u32), might_trace_all: bool) -> Self {
+    /// Makes the viewer of process `pid`, which connected with this user and group, and these
+    /// rights.
+    pub fn new(pid: i32, (user, group): (u32, u32), noted: Noted) -> Self {
         // A process may have become one of root's, or another program, since it connected: that
         // counts for nothing.
         let namespace = NamespaceOf::read(pid);
         let sees_all = namespace != NamespaceOf::Another
             && Credentials::read(pid).is_some_and(|now| {
                 let is_its_user = user != 0 || now.users == [0; 4];
-                might_trace_all && is_its_user && now.effective & MAY_TRACE_ALL != 0
+                noted.might_trace_all && is_its_user && now.effective & MAY_TRACE_ALL != 0
             });
         Self {
             user,
             group,
             sees_all,
             is_unmasked: sees_all && namespace == NamespaceOf::Own,
+            owns_namespaces: noted.is_of_first_namespace && namespace != NamespaceOf::Another,
         }
     }
 
@@ -52,6 +68,7 @@ impl Viewer {
             group,
             sees_all: true,
             is_unmasked: true,
+            owns_namespaces: true,
         }
     }
 
@@ -65,6 +82,15 @@ impl Viewer {
         self.sees_all
     }
 
+    /// Returns how the processes that it is given are guarded, if they are.
+    pub fn guard(&self) -> Option<Guard> {
+        match (self.sees_all, self.owns_namespaces) {
+            (true, _) => None,
+            (false, true) => Some(Guard::OwnNamespaces),
+            (false, false) => Some(Guard::FirstNamespace),
+        }
+    }
+
     /// Tells whether it may look into a process that has just run another program.
     pub fn may_see(&self, sight: &Sight) -> bool {
         self.sees_all
@@ -73,6 +99,10 @@ impl Viewer {
                 && sight.permitted == 0
                 && sight.is_dumpable == 1
                 && sight.namespace_level == 0)
+            || (self.owns_namespaces
+                && sight.namespace_level > 0
+                && sight.namespace_owner == self.user
+                && (sight.is_dumpable == 1 || sight.memory_level > 0))
     }
 
     /// Tells whether it may look into process `pid` as that is now.
@@ -80,6 +110,12 @@ impl Viewer {
         if self.sees_all {
             return Credentials::read(pid).is_some();
         }
+        self.is_plain_now(pid) || self.owns_namespaces && owner_of(pid) == Some(self.user)
+    }
+
+    /// Tells whether process `pid` is now one of its user's without special rights, outside of user
+    /// namespaces.
+    fn is_plain_now(&self, pid: i32) -> bool {
         // A file that only its user may read is root's where the memory may not be dumped.
         let is_dumpable = fs::metadata(format!("/proc/{pid}/environ"))
             .is_ok_and(|file| (file.uid(), file.gid()) == (self.user, self.group));
@@ -173,6 +209,8 @@ mod tests {
         gid: 1000,
         is_dumpable: 1,
         namespace_level: 0,
+        memory_level: 0,
+        namespace_owner: Sight::NOBODY,
     };
 
     fn viewer(user: u32, group: u32) -> Viewer {
@@ -181,6 +219,7 @@ mod tests {
             group,
             sees_all: false,
             is_unmasked: false,
+            owns_namespaces: true,
         }
     }
 
@@ -221,6 +260,51 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_a_namespace_is_seen_by_its_owner_whatever_rights_it_has_there() {
+        let own = viewer(1000, 1000);
+        let within = Sight {
+            uid: 100_033,
+            gid: Sight::NOBODY,
+            permitted: u64::MAX,
+            namespace_level: 3,
+            namespace_owner: 1000,
+            memory_level: 1,
+            is_dumpable: 0,
+        };
+        assert!(own.may_see(&within));
+        let others = [
+            // Its memory counts outside.
+            Sight {
+                memory_level: 0,
+                ..within
+            },
+            // Another user's, though the process has the viewer's ids.
+            Sight {
+                namespace_level: 1,
+                namespace_owner: 1001,
+                ..SIGHT
+            },
+            Sight {
+                namespace_level: 1,
+                ..SIGHT
+            },
+            // Not in a namespace: an owner says nothing then.
+            Sight {
+                namespace_level: 0,
+                ..within
+            },
+        ];
+        assert!(others.iter().all(|other| !own.may_see(other)));
+        let elsewhere = Viewer {
+            owns_namespaces: false,
+            ..own
+        };
+        assert!(!elsewhere.may_see(&within) && elsewhere.may_see(&SIGHT));
+        assert_eq!(own.guard(), Some(Guard::OwnNamespaces));
+        assert_eq!(elsewhere.guard(), Some(Guard::FirstNamespace));
+    }
+
+    #[test]
     fn this_process_is_seen_by_its_user_and_by_no_other() {
         let pid = std::process::id().cast_signed();
         // SAFETY: the call has no preconditions and cannot fail.
@@ -228,10 +312,14 @@ mod tests {
         // SAFETY: as above.
         let group = unsafe { libc::getegid() };
         assert!(!viewer(user + 1, group).may_see_now(pid));
-        let seen = Viewer::new(pid, (user, group), user == 0);
+        let noted = Noted {
+            might_trace_all: user == 0,
+            is_of_first_namespace: true,
+        };
+        let seen = Viewer::new(pid, (user, group), noted);
         assert!(seen.may_see_now(pid) && !seen.may_see_now(i32::MAX));
         assert_eq!(seen.sees_all(), user == 0);
         // The pid may be another's by now, who may trace all.
-        assert!(!Viewer::new(pid, (user, group), false).sees_all());
+        assert!(!Viewer::new(pid, (user, group), Noted::default()).sees_all());
     }
 }

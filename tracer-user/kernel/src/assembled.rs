@@ -160,6 +160,33 @@ impl Assembly {
         self.follow(offset);
     }
 
+    /// Reads the 32 bits that are `offset` bytes behind the address in `base` into the third
+    /// register.
+    pub fn half(&mut self, base: u8, offset: i32) {
+        self.put(COPY, register::THIRD, base, 0);
+        self.put(ADD, register::THIRD, 0, offset);
+        self.read_word(size_of::<u32>());
+        self.put_at(READ_HALF, register::THIRD, register::FRAME, Self::WORD, 0);
+    }
+
+    /// Skips what `rest` puts if the jump `code` is taken.
+    pub fn skip_where(
+        &mut self,
+        code: u8,
+        target: u8,
+        immediate: i32,
+        rest: impl FnOnce(&mut Self),
+    ) {
+        let at = self.instructions.len();
+        self.put(code, target, 0, immediate);
+        rest(self);
+        let distance = self.instructions.len() - at - 1;
+        let distance = i16::try_from(distance).unwrap_or(0);
+        if let Some(jump) = self.instructions.get_mut(at) {
+            *jump = jump.with_offset(distance);
+        }
+    }
+
     /// Ends the program. Its result is the content of the result register.
     pub fn finish(mut self) -> Vec<Instruction> {
         self.instructions.push(Instruction::new(EXIT, 0, 0));

@@ -3,133 +3,136 @@
 //! When a process connects to a socket, the kernel notes the credentials of the process. It tells
 //! the user and the groups (`SO_PEERCRED`), but not the capabilities. The capabilities that a
 //! process has now say nothing of those: another process may have made the connection and passed it
-//! on. So a small eBPF program reads the noted credentials. It is attached to nothing: this process
-//! runs it on request, in the calling thread.
-//!
-//! All that the program follows exists while it runs: the descriptors belong to the calling
-//! process, an open connection keeps its socket, and the socket keeps the noted credentials.
+//! on. So small eBPF programs read the noted credentials. They are attached to nothing: this
+//! process runs them on request, in the calling thread.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use crate::assembled::{
-    self, ADD_REGISTER, AND, Assembly, COPY, Instruction, JUMP_IF, READ, READ_HALF, SET, SHIFT,
-    WRITE, helper, register,
+    self, ADD_REGISTER, Assembly, COPY, Instruction, JUMP_IF, READ, SET, WRITE, register,
 };
 use crate::btf::reader::Btf;
 use crate::call;
+use crate::found::{FilePlaces, NotedPlaces, kept, place};
 use crate::types;
 
-/// Program that tells whether the process that connected was allowed to trace every process.
+/// Programs that tell what the process that connected was allowed to, and where.
 #[derive(Debug)]
 pub struct ConnectedRights {
-    program: OwnedFd,
+    capabilities: OwnedFd,
+    namespace: OwnedFd,
 }
 
 impl ConnectedRights {
-    /// Loads the program.
+    /// Loads the programs.
     ///
     /// # Errors
     ///
-    /// The kernel does not take the program, or its types do not say where the members are that the
-    /// program reads.
+    /// The kernel does not take the programs, or its types do not say where the members are that
+    /// they read.
     pub fn load() -> io::Result<Self> {
         let types = types::read(None).map_err(io::Error::other)?;
         let types = types.parse().map_err(io::Error::other)?;
         let places = Places::find(&types).ok_or_else(|| {
             io::Error::other("the kernel's types have not what who connects is known by")
         })?;
-        let program = assembled::load("connected", &assemble(&places))?;
-        Ok(Self { program })
+        let load = |name, program: fn(&mut Assembly, &Places)| {
+            assembled::load(name, &assemble(&places, program))
+        };
+        Ok(Self {
+            capabilities: load("connected_rights", capabilities)?,
+            namespace: load("connected_place", namespace)?,
+        })
     }
 
-    /// Tells whether the process that connected to this Unix socket, which this process has
-    /// accepted, had `CAP_SYS_PTRACE` in force then, in the user namespace of this process.
+    /// Returns the capabilities that the process that connected to this Unix socket, which this
+    /// process has accepted, had in force then in the user namespace of this process.
     ///
     /// # Errors
     ///
     /// The kernel does not run the program: kernels run programs of this kind since Linux 5.10.
-    pub fn might_trace_all(&self, connection: BorrowedFd<'_>) -> io::Result<bool> {
+    pub fn capabilities(&self, connection: BorrowedFd<'_>) -> io::Result<u64> {
+        let half = |offset| {
+            let asked = [u64::from(connection.as_raw_fd().cast_unsigned()), offset];
+            call::run(self.capabilities.as_fd(), &asked).map(u64::from)
+        };
+        Ok(half(0)? | half(HALF_BYTES)? << 32)
+    }
+
+    /// Tells whether that process was in the first user namespace then.
+    ///
+    /// # Errors
+    ///
+    /// As of [`capabilities`](Self::capabilities).
+    pub fn is_of_first_namespace(&self, connection: BorrowedFd<'_>) -> io::Result<bool> {
         let asked = [u64::from(connection.as_raw_fd().cast_unsigned())];
-        Ok(call::run(self.program.as_fd(), &asked)? == MIGHT)
+        Ok(call::run(self.namespace.as_fd(), &asked)? == IS_OF_FIRST)
     }
 }
 
-/// Result of the program where the process was allowed to.
-const MIGHT: u32 = 1;
+/// Result of the program for the user namespace where that is the first one.
+const IS_OF_FIRST: u32 = 1;
 
-/// `CAP_SYS_PTRACE`, in the first 32 bits of a set of capabilities.
-const MAY_TRACE_ALL: i32 = 1 << 19;
+/// Bytes of one half of a set of capabilities.
+const HALF_BYTES: u64 = 4;
 
 /// Offsets of the members of the kernel's structures that the program reads.
 #[derive(Debug)]
 struct Places {
-    files: i32,
-    table: i32,
-    descriptors: i32,
-    socket: i32,
-    connection: i32,
-    noted: i32,
+    files: FilePlaces,
+    noted: NotedPlaces,
     effective: i32,
     namespace: i32,
+    level: i32,
     own: i32,
 }
 
 impl Places {
     fn find(types: &Btf<'_>) -> Option<Self> {
-        let place = |of, member| i32::try_from(types.member_offset(of, &[member])?).ok();
+        let place = |of, member| place(types, of, &[member]);
         Some(Self {
-            files: place("task_struct", "files")?,
-            table: place("files_struct", "fdt")?,
-            descriptors: place("fdtable", "fd")?,
-            socket: place("file", "private_data")?,
-            connection: place("socket", "sk")?,
-            noted: place("sock", "sk_peer_cred")?,
+            files: FilePlaces::find(types)?,
+            noted: NotedPlaces::find(types)?,
             effective: place("cred", "cap_effective")?,
             namespace: place("cred", "user_ns")?,
+            level: place("user_namespace", "level")?,
             own: place("task_struct", "real_cred")?,
         })
     }
 }
 
-/// Registers that calls of helpers leave as they are, and their content.
-mod kept {
-    /// The context: the question.
-    pub const ASKED: u8 = 6;
-    /// The calling task.
-    pub const TASK: u8 = 7;
-    /// First the table of descriptors, then the credentials that were noted.
-    pub const NOTED: u8 = 8;
-}
+/// Register for the credentials that were noted, once the table of descriptors is not needed.
+const NOTED: u8 = kept::TABLE;
 
 /// Offset from the frame pointer of the value that is compared.
 const COMPARED: i16 = Assembly::WORD - 8;
 
-fn assemble(places: &Places) -> Vec<Instruction> {
+/// Returns the program that finds the credentials that the kernel has noted, and ends with `rest`.
+fn assemble(places: &Places, rest: fn(&mut Assembly, &Places)) -> Vec<Instruction> {
     let mut program = Assembly::default();
-    program.put(COPY, kept::ASKED, register::FIRST, 0);
-    program.call(helper::TASK);
-    program.put(COPY, kept::TASK, register::RESULT, 0);
-    program.pointer(kept::TASK, places.files);
-    program.follow(places.table);
-    program.follow(places.descriptors);
-    program.put(COPY, kept::NOTED, register::THIRD, 0);
+    program.begin_with_files(&places.files);
+    program.noted_credentials(0, &places.noted);
+    program.put(COPY, NOTED, register::THIRD, 0);
+    rest(&mut program, places);
+    program.finish()
+}
 
-    // From the descriptor to its file, the socket, and the credentials that the kernel noted there.
-    program.put_at(READ, register::THIRD, kept::ASKED, 0, 0);
-    program.put(SHIFT, register::THIRD, 0, 3);
-    program.put(ADD_REGISTER, register::THIRD, kept::NOTED, 0);
-    program.follow(0);
-    for place in [places.socket, places.connection, places.noted] {
-        program.leave_where(JUMP_IF, register::THIRD, 0, 0);
-        program.follow(place);
-    }
+/// Has the program return whether the credentials are of the first user namespace.
+fn namespace(program: &mut Assembly, places: &Places) {
+    program.pointer(NOTED, places.namespace);
     program.leave_where(JUMP_IF, register::THIRD, 0, 0);
-    program.put(COPY, kept::NOTED, register::THIRD, 0);
+    program.put(COPY, NOTED, register::THIRD, 0);
+    program.half(NOTED, places.level);
+    program.leave_unless(register::THIRD, 0);
+    program.put(SET, register::RESULT, 0, IS_OF_FIRST.cast_signed());
+}
 
+/// Has the program return half of the capabilities in force.
+fn capabilities(program: &mut Assembly, places: &Places) {
     // The credentials must be of the user namespace of the calling task. A pointer that cannot be
     // read is 0, which is no namespace.
-    program.pointer(kept::NOTED, places.namespace);
+    program.pointer(NOTED, places.namespace);
     program.leave_where(JUMP_IF, register::THIRD, 0, 0);
     program.put_at(WRITE, register::FRAME, register::THIRD, COMPARED, 0);
     program.pointer(kept::TASK, places.own);
@@ -137,20 +140,10 @@ fn assemble(places: &Places) -> Vec<Instruction> {
     program.put_at(READ, register::FIRST, register::FRAME, COMPARED, 0);
     program.leave_unless_same(register::THIRD, register::FIRST);
 
-    program.put(COPY, register::THIRD, kept::NOTED, 0);
-    program.put(assembled::ADD, register::THIRD, 0, places.effective);
-    program.read_word(size_of::<u32>());
-    program.put_at(
-        READ_HALF,
-        register::THIRD,
-        register::FRAME,
-        Assembly::WORD,
-        0,
-    );
-    program.put(AND, register::THIRD, 0, MAY_TRACE_ALL);
-    program.leave_where(JUMP_IF, register::THIRD, 0, 0);
-    program.put(SET, register::RESULT, 0, MIGHT.cast_signed());
-    program.finish()
+    program.put_at(READ, register::FIRST, kept::ASKED, 8, 0);
+    program.put(ADD_REGISTER, NOTED, register::FIRST, 0);
+    program.half(NOTED, places.effective);
+    program.put(COPY, register::RESULT, register::THIRD, 0);
 }
 
 #[cfg(test)]
@@ -160,6 +153,9 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    /// `CAP_SYS_PTRACE`.
+    const MAY_TRACE_ALL: u32 = 1 << 19;
 
     /// Puts these capabilities of the thread in force, of those that it has. Returns those that
     /// were in force before.
@@ -204,25 +200,29 @@ mod tests {
         let at = folder.path().join("socket");
         let listener = UnixListener::bind(&at).unwrap();
         let rights = ConnectedRights::load().unwrap();
-        let might = |of: &[UnixStream; 2]| rights.might_trace_all(of[0].as_fd()).unwrap();
+        let in_force = |of: &[UnixStream; 2]| rights.capabilities(of[0].as_fd()).unwrap();
+        let might = |of: &[UnixStream; 2]| in_force(of) & u64::from(MAY_TRACE_ALL) != 0;
         let all = put_in_force_as_is();
         let able = connected(&at, &listener, || all);
         assert!(might(&able));
+        assert!(rights.is_of_first_namespace(able[0].as_fd()).unwrap());
         // The capability is in force again by now, but it was not when the thread connected.
-        let without = all & !MAY_TRACE_ALL.cast_unsigned();
+        let without = all & !MAY_TRACE_ALL;
         assert!(!might(&connected(&at, &listener, || {
             put_in_force(without);
             all
         })));
-        let only = MAY_TRACE_ALL.cast_unsigned();
-        assert!(might(&connected(&at, &listener, || {
-            put_in_force(only);
+        let only = connected(&at, &listener, || {
+            put_in_force(MAY_TRACE_ALL);
             all
-        })));
+        });
+        // The test leaves the upper half as it is: all or nothing.
+        assert_eq!(in_force(&only) & u64::from(u32::MAX), MAY_TRACE_ALL.into());
         // A descriptor of nothing.
         // SAFETY: it is not used but as a number.
         let none = unsafe { BorrowedFd::borrow_raw(1000) };
-        assert!(!rights.might_trace_all(none).unwrap());
+        assert_eq!(rights.capabilities(none).unwrap(), 0);
+        assert!(!rights.is_of_first_namespace(none).unwrap());
     }
 
     /// Returns the capabilities that are in force, and leaves them in force.

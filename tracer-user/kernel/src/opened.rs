@@ -15,8 +15,8 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use crate::assembled::{
-    self, ADD, ADD_REGISTER, Assembly, COPY, Instruction, JUMP_IF, READ, READ_HALF, SET, SHIFT,
-    WRITE, helper, register,
+    self, ADD, ADD_REGISTER, Assembly, COPY, Instruction, JUMP_IF, READ, SET, SHIFT, WRITE, helper,
+    register,
 };
 use crate::btf::reader::Btf;
 use crate::call;
@@ -142,15 +142,6 @@ mod asked {
 }
 
 impl Assembly {
-    /// Reads the 32 bits that are `offset` bytes behind the address in `base` into the third
-    /// register.
-    fn half(&mut self, base: u8, offset: i32) {
-        self.put(COPY, register::THIRD, base, 0);
-        self.put(ADD, register::THIRD, 0, offset);
-        self.read_word(size_of::<u32>());
-        self.put_at(READ_HALF, register::THIRD, register::FRAME, Self::WORD, 0);
-    }
-
     /// Reads the file of a descriptor into the third register. `descriptor` is the place of the
     /// descriptor in the question.
     fn file(&mut self, descriptor: i16) {

@@ -13,6 +13,7 @@ use super::choice;
 use super::counts::CountReader;
 use super::error::LoadError;
 use super::first_names::FirstNames;
+use super::guard::Guard;
 use super::loading::{Plan, object, usize_of};
 use super::look::Looker;
 use super::losses::{LossReader, LostByCpu};
@@ -238,9 +239,10 @@ impl KernelTracer {
     /// Traces process `pid`, which a user may look into now, as [`trace`](Self::trace) does. The
     /// events of the process are recorded only while the rule of `ptrace` still allows its own user
     /// to look into it: while it has one user and one group, no capability, no user namespace of
-    /// its own, and memory that may be dumped. The programs check this before each event; the
-    /// events that they withhold are [counted](Self::withheld). Processes that it makes are guarded
-    /// too.
+    /// its own, and memory that may be dumped; or, by [`Guard::OwnNamespaces`], while it is in a
+    /// user namespace that its user has made, and the memory may be dumped or counts there. The
+    /// programs check this before each event; the events that they withhold are
+    /// [counted](Self::withheld). Processes that it makes are guarded too.
     ///
     /// Two kinds of events are recorded in any case, since the caller has to judge by them: an
     /// exec, with the properties of the new program, and the new name with which an exec begins. So
@@ -253,9 +255,14 @@ impl KernelTracer {
     ///
     /// As of [`trace`](Self::trace); [`LoadError::PartMissing`] where the programs were loaded
     /// without [guards](KernelOptions::guards).
-    pub fn trace_guarded(&mut self, pid: i32, inherit: bool) -> Result<(), LoadError> {
+    pub fn trace_guarded(
+        &mut self,
+        pid: i32,
+        inherit: bool,
+        guard: Guard,
+    ) -> Result<(), LoadError> {
         let process = self.find(pid)?;
-        self.guard(process, inherit)
+        self.guard(process, inherit, guard)
     }
 
     /// Traces those of the processes `pids` that are still there, as [`trace`](Self::trace) does.
@@ -277,9 +284,14 @@ impl KernelTracer {
     /// # Errors
     ///
     /// See [`LoadError`].
-    pub fn trace_found_guarded(&mut self, pids: &[i32], inherit: bool) -> Result<(), LoadError> {
+    pub fn trace_found_guarded(
+        &mut self,
+        pids: &[i32],
+        inherit: bool,
+        guard: Guard,
+    ) -> Result<(), LoadError> {
         for process in self.find_all(pids)? {
-            self.guard(process, inherit)?;
+            self.guard(process, inherit, guard)?;
         }
         Ok(())
     }
@@ -399,11 +411,11 @@ impl KernelTracer {
     }
 
     /// Marks a process as guarded, by its index.
-    fn guard(&self, process: usize, inherit: bool) -> Result<(), LoadError> {
+    fn guard(&self, process: usize, inherit: bool, guard: Guard) -> Result<(), LoadError> {
         let visible = self.visible.as_ref();
         let visible = visible.ok_or(LoadError::PartMissing { name: "GUARDS" })?;
         visible.note(process);
-        let bits = choice::bits(inherit) | traced::GUARDED;
+        let bits = choice::bits(inherit) | guard.bits();
         self.traced.set(process, bits)
     }
 

@@ -11,6 +11,7 @@ use tracer_area::monotonic_now;
 use tracer_engine::EventSet;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::Loss;
+use tracer_kernel::Guard;
 use tracer_posix::agent::protocol::Answer;
 
 use super::share::{Most, Pool, PoolPart};
@@ -75,16 +76,20 @@ pub struct Terms {
 pub struct TracedFor {
     /// Whether the children that it makes are wanted too.
     pub inherit: bool,
-    /// Whether the kernel records its events only while its own user may look into it: one of the
-    /// subscriptions is that user's.
-    pub is_guarded: bool,
+    /// Where the kernel records its events only while its own user may look into it, as one of the
+    /// subscriptions is that user's: what all of those may look into.
+    pub guard: Option<Guard>,
 }
 
 impl TracedFor {
     /// Serves another subscription on these terms too.
     fn serve(&mut self, terms: &Terms) {
         self.inherit |= terms.inherit;
-        self.is_guarded |= !terms.viewer.sees_all();
+        let guard = terms.viewer.guard();
+        self.guard = match (self.guard, guard) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
     }
 }
 

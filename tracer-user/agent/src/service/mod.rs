@@ -36,7 +36,7 @@ use tracer_kernel::{FreedMemory, give_back_what_is_free};
 
 use super::Hub;
 use super::hub::MOST_AT_SERVICE;
-use super::mounts::{OtherMounts, PeerRights};
+use super::mounts::{OtherMounts, PeerRights, unload_owners};
 use super::server::{Host, welcome};
 use orders::Orders;
 use policy::Allow;
@@ -194,6 +194,7 @@ impl Service {
         if !self.rooms.are_loaded() {
             self.mounts.unload();
             self.peers.unload();
+            unload_owners();
         }
         is_end
     }

@@ -116,7 +116,10 @@ impl KernelRecording {
     pub fn mark(&mut self, pid: i32, traced: Option<TracedFor>) -> Result<(), String> {
         let tracer = &mut self.tracer;
         let marked = match traced {
-            Some(traced) if traced.is_guarded => tracer.trace_guarded(pid, traced.inherit),
+            Some(TracedFor {
+                inherit,
+                guard: Some(guard),
+            }) => tracer.trace_guarded(pid, inherit, guard),
             Some(traced) => tracer.trace(pid, traced.inherit),
             None => tracer.untrace(pid),
         };
