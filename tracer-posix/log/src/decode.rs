@@ -282,11 +282,25 @@ impl Packet {
         self.next < self.events.len()
     }
 
-    /// Returns the next event and the name of its thread.
+    /// Goes on to the next event. Returns its time; `None` if none is left.
     #[inline]
-    pub fn take_next(&mut self) -> Option<(Event<'_>, &[u8])> {
-        let entry = self.events.get(self.next)?;
+    pub fn advance(&mut self) -> Option<u64> {
+        let entry = *self.events.get(self.next)?;
         self.next = self.next.saturating_add(1);
+        if let Data::WithInteger(common, integer) = entry.data {
+            let mut joined = std::mem::take(&mut self.joined);
+            joined.clear();
+            joined.extend_from_slice(self.bytes_of(common));
+            joined.extend_from_slice(&integer.to_ne_bytes());
+            self.joined = joined;
+        }
+        Some(entry.time)
+    }
+
+    /// Returns the event at hand and the name of its thread.
+    #[inline]
+    pub fn at_hand(&self) -> Option<(Event<'_>, &[u8])> {
+        let entry = self.events.get(self.next.checked_sub(1)?)?;
         let thread = self.threads.get(to_usize(entry.thread))?;
         let site = self.sites.get(to_usize(entry.site))?;
         let header = EventHeader {
@@ -299,18 +313,10 @@ impl Packet {
             program_address: site.program_address,
             truncation: entry.truncation,
         };
-        if let Data::WithInteger(common, integer) = entry.data {
-            let mut joined = std::mem::take(&mut self.joined);
-            joined.clear();
-            joined.extend_from_slice(self.bytes_of(common));
-            joined.extend_from_slice(&integer.to_ne_bytes());
-            self.joined = joined;
-        }
         let data = match entry.data {
             Data::Whole(span) => self.bytes_of(span),
             Data::WithInteger(..) => &self.joined,
         };
-        let thread = self.threads.get(to_usize(entry.thread))?;
         let event = Event { header, data };
         Some((event, self.bytes_of(thread.comm)))
     }

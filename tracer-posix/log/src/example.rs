@@ -95,7 +95,8 @@ fn the_packet_in_the_document_is_read_as_it_says() {
     assert_eq!(losses.lost(LossCause::ThreadRingFull), 3);
     assert_eq!(types.name(EventTypeId(257)), Some(&b"request"[..]));
     for (header, data) in events() {
-        let (event, comm) = packet.take_next().unwrap();
+        packet.advance().unwrap();
+        let (event, comm) = packet.at_hand().unwrap();
         assert_eq!(
             (event.header, event.data, comm),
             (header, data, &b"server"[..])

@@ -139,6 +139,8 @@ struct Position {
     last_time: u64,
     realtime_offset: i64,
     last_realtime: u64,
+    /// How often a packet was looked for.
+    loaded: u64,
     /// The packet at hand.
     found: Option<Found>,
 }
@@ -223,23 +225,51 @@ impl<B: LogBytes> LogReader<B> {
     /// The file could not be read.
     #[inline]
     pub fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>> {
+        Ok(if self.advance()? { self.record() } else { None })
+    }
+
+    /// Goes on to the next event, oldest first; false at the end of what is there now, as
+    /// [`next_record`](Self::next_record).
+    ///
+    /// # Errors
+    ///
+    /// The file could not be read.
+    #[inline]
+    pub fn advance(&mut self) -> io::Result<bool> {
         while !self.packet.has_next() {
             if !self.load_packet()? {
-                return Ok(None);
+                return Ok(false);
             }
         }
-        let (position, types) = (&mut self.position, &self.types);
-        Ok(self.packet.take_next().map(|(event, comm)| {
-            let time = event.header.time.0;
-            let realtime = time.saturating_add_signed(position.realtime_offset);
-            position.last_realtime = position.last_realtime.max(realtime);
-            LogRecord {
-                event,
-                comm,
-                realtime: RealtimeNs(position.last_realtime),
-                types,
-            }
-        }))
+        let Some(time) = self.packet.advance() else {
+            return Ok(false);
+        };
+        let position = &mut self.position;
+        let realtime = time.saturating_add_signed(position.realtime_offset);
+        position.last_realtime = position.last_realtime.max(realtime);
+        Ok(true)
+    }
+
+    /// Returns the event at hand: the one that [`advance`](Self::advance) has gone on to; `None`
+    /// where there is none.
+    #[inline]
+    #[must_use]
+    pub fn record(&self) -> Option<LogRecord<'_>> {
+        let (event, comm) = self.packet.at_hand()?;
+        Some(LogRecord {
+            event,
+            comm,
+            realtime: RealtimeNs(self.position.last_realtime),
+            types: &self.types,
+        })
+    }
+
+    /// Returns a number that is another one when the losses or the damage up to the event at hand
+    /// may be more than before.
+    #[inline]
+    #[must_use]
+    pub fn losses_version(&self) -> u64 {
+        self.position.loaded
     }
 
     /// Returns the events from the next one on, up to the end of what is there now, each with
@@ -256,7 +286,10 @@ impl<B: LogBytes> LogReader<B> {
     pub fn rewind(&mut self) {
         self.cursor = PacketCursor::new(self.header.options.policy);
         self.packet.forget();
-        self.position = Position::default();
+        self.position = Position {
+            loaded: self.position.loaded,
+            ..Position::default()
+        };
         self.losses = LossCounts::default();
         self.skip_before = MonotonicNs(0);
     }
@@ -334,6 +367,7 @@ impl<B: LogBytes> LogReader<B> {
     #[cold]
     pub(super) fn load_packet(&mut self) -> io::Result<bool> {
         self.packet.forget();
+        self.position.loaded = self.position.loaded.wrapping_add(1);
         loop {
             let view = View::from_header(&self.header);
             let Some(found) = self.cursor.find(&self.scanner, &view)? else {

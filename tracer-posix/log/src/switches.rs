@@ -76,7 +76,8 @@ fn how_long_a_thread_ran_is_read_as_it_was_written() {
     let mut packet = read(&sealed(&events)).unwrap();
 
     for (header, data) in &events {
-        let (event, _) = packet.take_next().unwrap();
+        packet.advance().unwrap();
+        let (event, _) = packet.at_hand().unwrap();
         assert_eq!((event.header, event.data), (*header, &data[..]));
     }
     assert!(!packet.has_next());

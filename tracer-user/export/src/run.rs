@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use super::live::{destination, refuse_terminal};
 use super::{ExportFormat, TableChoice, TraceOrigin};
-use tracer_log_view::{GapWatch, Log, Pause, Walk, WantedEvents, open, outcome, report_missing};
+use tracer_log_view::{
+    GapWatch, Log, Pause, Walk, WantedEvents, losses_of, open, outcome, report_missing,
+};
 use tracer_output::destination::Destination;
 use tracer_output::interruption::Interruption;
 use tracer_output::progress::Progress;
@@ -75,9 +77,9 @@ fn convert<L: Log>(
     let mut watch = GapWatch::default();
     loop {
         let pause = if setup.format.needs_gaps {
-            watch.go_on(&mut walk, AT_ONCE, |walk, gap, view| {
+            watch.go_on(&mut walk, AT_ONCE, |log, gap, view| {
                 if let Some(gap) = gap {
-                    exporter.count_losses(&walk.losses())?;
+                    exporter.count_losses(&losses_of(log))?;
                     exporter.gap(&gap);
                 }
                 exporter.event(view)

@@ -7,7 +7,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, EventHeader, MonotonicNs};
 
 use super::thread_names;
-use super::walk::stack_of;
+use super::walk::{Step, stack_of};
 use super::{Gaps, Log, Pause, Walk, WantedEvents, open};
 use tracer_event::event_view::EventView;
 use tracer_event::fields::until_null;
@@ -73,20 +73,18 @@ impl<L: Log> Walk<L> {
         if let Some(note) = note {
             say(&note);
         }
-        self.at_sieve(&mut visit, |sieve, show| sieve.end(show))
+        self.at_sieve(&mut |_, view| visit(view), |sieve, show| sieve.end(show))
     }
 
     /// Brings the event that was stored to the sieve.
     pub(super) fn come_to_sieve(
         &mut self,
         header: EventHeader,
-        visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
+        visit: &mut impl FnMut(&Step<'_, L>, &EventView<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let id = header.event_type;
-        if self.types.row_mut(id).is_none() {
-            let known = self.log().event_types().clone();
-            self.types.learn(id, &known, &self.wanted);
-        }
+        let known = self.log.event_types();
+        self.types.learn(id, known, &self.wanted);
         let gaps = self.gaps();
         let before = self.missing.replace(gaps).unwrap_or(Gaps {
             of_log: gaps.of_log,
@@ -132,11 +130,16 @@ impl<L: Log> Walk<L> {
     /// Shows the events that pass the sieve when it is asked by `ask`.
     fn at_sieve(
         &mut self,
-        visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
+        visit: &mut impl FnMut(&Step<'_, L>, &EventView<'_>) -> anyhow::Result<()>,
         ask: impl FnOnce(&mut Sieve, Show<'_>),
     ) -> anyhow::Result<()> {
         let Some(mut sieve) = self.sieve.take() else {
             return Ok(());
+        };
+        let step = Step {
+            log: &self.log,
+            number: self.steps,
+            gaps: self.counted.at(&self.log, self.missed),
         };
         let mut visited = Ok(());
         ask(&mut sieve, &mut |line: &EventView<'_>| {
@@ -153,7 +156,7 @@ impl<L: Log> Walk<L> {
                 stack: stack.as_ref().map(|stack| stack.named(&self.symbols)),
                 ..*line
             };
-            visited = visit(&line);
+            visited = visit(&step, &line);
         });
         self.sieve = Some(sieve);
         visited

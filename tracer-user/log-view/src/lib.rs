@@ -51,6 +51,6 @@ pub use time_point::{Moment, TimePoint};
 pub use type_table::TypeTable;
 #[cfg(any(test, feature = "test-log"))]
 pub use walk::view_of;
-pub use walk::{EventSpan, Gaps, Pause, Walk};
+pub use walk::{EventSpan, Gaps, Pause, Walk, losses_of};
 pub use wanted::WantedEvents;
 pub use writer::Writers;

@@ -27,12 +27,16 @@ pub trait Log {
     fn final_status(&self) -> Option<FinalStatus>;
     /// Returns the time when the trace ended, as far as the log says.
     fn ended(&self) -> Option<MonotonicNs>;
-    /// Returns the next event.
+    /// Goes on to the next event; false where there is none now.
     ///
     /// # Errors
     ///
     /// The file could not be read.
-    fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>>;
+    fn advance(&mut self) -> io::Result<bool>;
+    /// Returns the event at hand.
+    fn record(&self) -> Option<LogRecord<'_>>;
+    /// Returns a number that is another one when losses or damage may be more than before.
+    fn losses_version(&self) -> u64;
     /// Skips packets that end before `time`; events before it may still follow.
     fn skip_to(&mut self, time: MonotonicNs);
     /// Returns the damage: what could not be read.
@@ -70,8 +74,19 @@ impl Log for LogReader {
         self.ended()
     }
 
-    fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>> {
-        self.next_record()
+    #[inline]
+    fn advance(&mut self) -> io::Result<bool> {
+        self.advance()
+    }
+
+    #[inline]
+    fn record(&self) -> Option<LogRecord<'_>> {
+        self.record()
+    }
+
+    #[inline]
+    fn losses_version(&self) -> u64 {
+        self.losses_version()
     }
 
     fn skip_to(&mut self, time: MonotonicNs) {

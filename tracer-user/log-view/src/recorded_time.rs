@@ -12,6 +12,15 @@ const SWITCHES: [EventTypeId; 2] = [EventTypeId::SWITCH_IN, EventTypeId::SWITCH_
 /// Types of system calls.
 const CALLS: [EventTypeId; 2] = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
 
+/// Types of the events by which what is recorded changes.
+const MEANT: [EventTypeId; 5] = [
+    EventTypeId::START,
+    EventTypeId::STOP,
+    EventTypeId::FILTER,
+    EventTypeId::OVERFLOW,
+    EventTypeId::RENAME,
+];
+
 /// Least time, in nanoseconds, between two recordings in one log.
 const SHORTEST_BETWEEN_NS: u64 = 100;
 
@@ -69,6 +78,20 @@ impl RecordedTime {
     /// Notes the next event. Returns what may be missing before it.
     pub fn note(&mut self, event: &Event<'_>) -> Missed {
         let (id, at) = (event.header.event_type, event.header.time);
+        if self.stopped.is_some() || self.renamed.is_some() || MEANT.contains(&id) {
+            self.note_change(event);
+        }
+        // What streams say of themselves is no time in which something was recorded.
+        if self.last.is_some() || id > EventTypeId::FLUSH_STOP {
+            self.last = Some(at);
+        }
+        self.calls.go_on(at);
+        self.missed()
+    }
+
+    /// Notes what an event changes of what is recorded.
+    fn note_change(&mut self, event: &Event<'_>) {
+        let id = event.header.event_type;
         if let Some(tid) = self.renamed.take() {
             self.renames = (self.renames.0 + 1, tid);
         }
@@ -89,12 +112,6 @@ impl RecordedTime {
             }
             _ => {}
         }
-        // What streams say of themselves is no time in which something was recorded.
-        if self.last.is_some() || id > EventTypeId::FLUSH_STOP {
-            self.last = Some(at);
-        }
-        self.calls.go_on(at);
-        self.missed()
     }
 
     /// Returns what may be missing behind the last event.

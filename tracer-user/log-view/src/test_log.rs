@@ -141,10 +141,15 @@ impl Log for TestLog {
         self.ended
     }
 
-    fn next_record(&mut self) -> io::Result<Option<LogRecord<'_>>> {
-        let event = self.events.get(self.next);
-        self.next += usize::from(event.is_some());
-        Ok(event.map(|event| LogRecord {
+    fn advance(&mut self) -> io::Result<bool> {
+        let has_event = self.next < self.events.len();
+        self.next += usize::from(has_event);
+        Ok(has_event)
+    }
+
+    fn record(&self) -> Option<LogRecord<'_>> {
+        let event = self.events.get(self.next.checked_sub(1)?)?;
+        Some(LogRecord {
             event: Event {
                 header: event.header,
                 data: &event.data,
@@ -152,7 +157,12 @@ impl Log for TestLog {
             comm: &event.comm,
             realtime: Self::date(event.header.time.0),
             types: &self.types,
-        }))
+        })
+    }
+
+    fn losses_version(&self) -> u64 {
+        // Each event may have others missing before it.
+        self.progress().0
     }
 
     fn skip_to(&mut self, _: MonotonicNs) {

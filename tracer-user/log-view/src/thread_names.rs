@@ -15,6 +15,9 @@ use tracer_event::fields::until_null;
 /// Threads that are remembered. Beyond that all are forgotten.
 const MOST_THREADS: usize = 65_536;
 
+/// Threads whose names are compared at once.
+const MOST_LAST: usize = 16;
+
 /// The name of a thread of which is known that it is empty: an empty one is not known.
 const EMPTY: &[u8] = b"\0";
 
@@ -30,8 +33,8 @@ type Thread = (i32, i32);
 #[derive(Clone, Debug)]
 pub struct ThreadNames {
     names: HashMap<Thread, Name>,
-    /// Thread and name learnt last: events come in runs.
-    last: (Thread, Name),
+    /// Threads and names learnt last, by the thread: events come in runs, and threads in turn.
+    last: [(Thread, Name); MOST_LAST],
 }
 
 /// A name, as long as the kernel lets it be.
@@ -39,6 +42,11 @@ pub struct ThreadNames {
 struct Name {
     bytes: [u8; COMM_BYTES],
     length: usize,
+}
+
+/// Returns the place of a thread among those learnt last.
+fn slot_of((_, tid): Thread) -> usize {
+    usize::try_from(tid.cast_unsigned()).unwrap_or_default() % MOST_LAST
 }
 
 impl Name {
@@ -60,7 +68,7 @@ impl Default for ThreadNames {
     fn default() -> Self {
         Self {
             names: HashMap::new(),
-            last: ((0, 0), Name::default()),
+            last: [((0, 0), Name::default()); MOST_LAST],
         }
     }
 }
@@ -71,8 +79,11 @@ impl ThreadNames {
         let header = &record.event.header;
         let thread = (header.pid, header.tid);
         if !record.comm.is_empty() && header.pid != 0 {
-            let (last, name) = &self.last;
-            if *last != thread || name.as_bytes() != record.comm {
+            let is_known = self
+                .last
+                .get(slot_of(thread))
+                .is_some_and(|(last, name)| *last == thread && name.as_bytes() == record.comm);
+            if !is_known {
                 self.insert(thread, record.comm);
             }
         }
@@ -95,10 +106,12 @@ impl ThreadNames {
     fn insert(&mut self, thread: Thread, name: &[u8]) {
         let name = Name::new(name);
         if self.names.len() >= MOST_THREADS && !self.names.contains_key(&thread) {
-            self.names.clear();
+            *self = Self::default();
         }
         self.names.insert(thread, name);
-        self.last = (thread, name);
+        if let Some(last) = self.last.get_mut(slot_of(thread)) {
+            *last = (thread, name);
+        }
     }
 
     /// Returns the name of the event's thread, or of its process; empty where neither is known.

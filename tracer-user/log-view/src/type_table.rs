@@ -32,7 +32,7 @@ impl TypeTable {
         self.rows.get_mut(index(id))?.as_mut()
     }
 
-    /// Learns the name of a type from `types`.
+    /// Returns the row of a type, whose name is learnt from `types` where it is new.
     #[expect(clippy::indexing_slicing, reason = "there are as many rows by then")]
     pub fn learn(
         &mut self,
@@ -41,16 +41,18 @@ impl TypeTable {
         wanted: &WantedEvents,
     ) -> &mut Row {
         let index = index(id);
-        let nameless = || format!("event_type_{}", id.0).into_bytes().into();
-        let name: Box<[u8]> = types.name(id).map_or_else(nameless, Box::from);
         if self.rows.len() <= index {
             self.rows.resize(index + 1, None);
         }
-        self.rows[index].insert(Row {
-            is_wanted: wanted.has_type(id, &name),
-            entry: system_event_type(id),
-            name,
-            count: 0,
+        self.rows[index].get_or_insert_with(|| {
+            let nameless = || format!("event_type_{}", id.0).into_bytes().into();
+            let name: Box<[u8]> = types.name(id).map_or_else(nameless, Box::from);
+            Row {
+                is_wanted: wanted.has_type(id, &name),
+                entry: system_event_type(id),
+                name,
+                count: 0,
+            }
         })
     }
 

@@ -6,16 +6,15 @@ use std::time::Duration;
 use anyhow::Context;
 use tracer_common::event_type::{EventTypeId, SystemEventType};
 use tracer_engine::ClockPair;
-use tracer_engine::event::{Event, EventHeader, MonotonicNs, RealtimeNs};
+use tracer_engine::event::{Event, MonotonicNs, RealtimeNs};
 use tracer_engine::source::LossCause;
 use tracer_log::LogRecord;
 
 use super::log::each_symbol;
 use super::recorded_time::{Missed, RecordedTime};
 use super::thread_names::{self, ThreadNames};
-use super::type_table::Row;
 use super::{Log, Moment, TypeTable, WantedEvents};
-use tracer_binary::stacks::{self, Owned, PendingStacks, Stack, SymbolNames};
+use tracer_binary::stacks::{self, Owned, PendingStacks, SymbolNames};
 use tracer_binary::thread_context::ThreadContext;
 use tracer_event::consumer::TraceLosses;
 use tracer_event::event_view::EventView;
@@ -41,7 +40,7 @@ pub enum Pause {
 /// A walk through a log.
 #[derive(Debug)]
 pub struct Walk<L> {
-    log: L,
+    pub(super) log: L,
     pub(super) wanted: WantedEvents,
     anchor: ClockPair,
     from: Option<Moment>,
@@ -66,7 +65,10 @@ pub struct Walk<L> {
     /// When the log was recorded.
     recorded: RecordedTime,
     /// Events that may be missing before the last one since they were not to be recorded.
-    missed: Missed,
+    pub(super) missed: Missed,
+    /// Events that were looked at.
+    pub(super) steps: u64,
+    pub(super) counted: CountedGaps,
 }
 
 /// Gaps between the events so far.
@@ -91,6 +93,20 @@ pub struct EventSpan {
     pub last: (MonotonicNs, RealtimeNs),
 }
 
+impl Gaps {
+    /// Counts the gaps between the events of a log so far. What gave way at the log's beginning
+    /// leaves no gap.
+    fn counted(log: &impl Log, missed: Missed) -> Self {
+        let damage = log.damage();
+        Self {
+            missing: Missing::sum_up(|cause| log.lost(cause)),
+            of_log: damage.bytes.saturating_add(damage.packets_missing),
+            counted_by: log.losses_counted_by(),
+            missed,
+        }
+    }
+}
+
 impl EventSpan {
     /// Returns the time from the first to the last, in nanoseconds.
     #[must_use]
@@ -99,8 +115,41 @@ impl EventSpan {
     }
 }
 
-/// An event whose type is to be learnt from the log first, which lends us the event only until
-/// then.
+/// Gaps that were counted last, and the version of the log's losses then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CountedGaps {
+    version: Option<u64>,
+    gaps: Gaps,
+}
+
+impl CountedGaps {
+    /// Returns the gaps up to the event at hand, before which so much may be missing.
+    pub(super) fn at(&mut self, log: &impl Log, missed: Missed) -> Gaps {
+        let version = Some(log.losses_version());
+        if self.version != version {
+            *self = Self {
+                version,
+                gaps: Gaps::counted(log, missed),
+            };
+        }
+        Gaps {
+            missed,
+            ..self.gaps
+        }
+    }
+}
+
+/// Step of a walk, at which an event of the log was looked at.
+#[derive(Debug)]
+pub(super) struct Step<'w, L> {
+    pub(super) log: &'w L,
+    /// Number of the step: several events may be shown at one.
+    pub(super) number: u64,
+    /// Gaps up to that event.
+    pub(super) gaps: Gaps,
+}
+
+/// An event that comes to the sieve, which needs the walk meanwhile.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) data: Vec<u8>,
@@ -152,6 +201,8 @@ impl<L: Log> Walk<L> {
             damaged: 0,
             recorded: RecordedTime::new(anchor.monotonic, &stream),
             missed: Missed::default(),
+            steps: 0,
+            counted: CountedGaps::default(),
         }
     }
 
@@ -178,6 +229,15 @@ impl<L: Log> Walk<L> {
         most: usize,
         mut visit: impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<Pause> {
+        self.take_steps(most, |_, view| visit(view))
+    }
+
+    /// Does as [`go_on`](Self::go_on), and says at which step of the walk an event is shown.
+    pub(super) fn take_steps(
+        &mut self,
+        most: usize,
+        mut visit: impl FnMut(&Step<'_, L>, &EventView<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Pause> {
         for _ in 0..most {
             if self.left == 0 || self.is_enough {
                 self.is_enough = true;
@@ -189,10 +249,11 @@ impl<L: Log> Walk<L> {
                     self.contexts.forget();
                 }
             }
-            let record = self.log.next_record().context("cannot read the log")?;
-            let Some(record) = record else {
+            let has_event = self.log.advance().context("cannot read the log")?;
+            let Some(record) = self.log.record().filter(|_| has_event) else {
                 return Ok(Pause::End);
             };
+            self.steps += 1;
             self.missed = self.recorded.note(&record.event);
             // An event is shown with the name that its thread had before it.
             let comm = self.names.name_of(&record);
@@ -236,53 +297,32 @@ impl<L: Log> Walk<L> {
                 self.come_to_sieve(header, &mut visit)?;
                 continue;
             }
-            if let Some(row) = self.types.row_mut(header.event_type) {
-                let has_event = self
-                    .wanted
-                    .has_event(&header, named.event.data, until_null(comm))
-                    && self.wanted.has_context(&header, context);
-                if row.is_wanted && has_event {
-                    self.left -= 1;
-                    let stack = stack_of(&named.event, &mut self.stacks);
-                    let stack = stack.as_ref().map(|stack| stack.named(&self.symbols));
-                    show(&named, row, (stack, context), &mut visit)?;
-                }
-                self.names.learn(&record);
-                continue;
+            let row = self.types.learn(header.event_type, types, &self.wanted);
+            let has_event = self
+                .wanted
+                .has_event(&header, named.event.data, until_null(comm))
+                && self.wanted.has_context(&header, context);
+            if row.is_wanted && has_event {
+                self.left -= 1;
+                row.count += 1;
+                let gaps = self.counted.at(&self.log, self.missed);
+                let step = Step {
+                    log: &self.log,
+                    number: self.steps,
+                    gaps,
+                };
+                let stack = stack_of(&named.event, &mut self.stacks);
+                let stack = stack.as_ref().map(|stack| stack.named(&self.symbols));
+                let view = EventView {
+                    stack,
+                    context,
+                    ..view_of(&named, &row.name, row.entry)
+                };
+                visit(&step, &view)?;
             }
-            self.scratch.keep(&named, context);
             self.names.learn(&record);
-            self.learn_and_show(header, &mut visit)?;
         }
         Ok(Pause::Midway)
-    }
-
-    /// Learns the type of the event that was stored, and shows the event when it is wanted.
-    fn learn_and_show(
-        &mut self,
-        header: EventHeader,
-        visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let known = self.log.event_types();
-        let row = self.types.learn(header.event_type, known, &self.wanted);
-        let (data, comm) = (&self.scratch.data, &self.scratch.comm);
-        let context = self.scratch.context;
-        if !row.is_wanted
-            || !self.wanted.has_event(&header, data, until_null(comm))
-            || !self.wanted.has_context(&header, context)
-        {
-            return Ok(());
-        }
-        self.left -= 1;
-        let record = LogRecord {
-            event: Event { header, data },
-            comm: &self.scratch.comm,
-            realtime: self.scratch.date,
-            types: known,
-        };
-        let stack = stack_of(&record.event, &mut self.stacks);
-        let stack = stack.as_ref().map(|stack| stack.named(&self.symbols));
-        show(&record, row, (stack, context), visit)
     }
 
     /// Returns the log.
@@ -347,17 +387,7 @@ impl<L: Log> Walk<L> {
 
     /// Returns the numbers of events that were lost so far, by cause.
     pub fn losses(&self) -> TraceLosses {
-        let mut losses = TraceLosses {
-            others: self
-                .log
-                .lost_for_other_causes()
-                .saturating_add(self.log.lost_in_log()),
-            ..TraceLosses::default()
-        };
-        for cause in LossCause::ALL {
-            losses.by_cause.lose(cause, self.log.lost(cause));
-        }
-        losses
+        losses_of(&self.log)
     }
 
     /// Returns the number of these events that the kernel did not report, which is no loss of the
@@ -373,16 +403,9 @@ impl<L: Log> Walk<L> {
         in_trace.chain(others).fold(0, u64::saturating_add)
     }
 
-    /// Returns the gaps between the events so far. What gave way at the log's beginning leaves no
-    /// gap.
+    /// Returns the gaps between the events so far.
     pub fn gaps(&self) -> Gaps {
-        let damage = self.log.damage();
-        Gaps {
-            missing: Missing::sum_up(|cause| self.log.lost(cause)),
-            of_log: damage.bytes.saturating_add(damage.packets_missing),
-            counted_by: self.log.losses_counted_by(),
-            missed: self.missed,
-        }
+        Gaps::counted(&self.log, self.missed)
     }
 
     /// Returns the gaps up to behind the last event, and whether nothing was recorded after it.
@@ -436,18 +459,18 @@ impl<L: Log> Walk<L> {
     }
 }
 
-fn show(
-    record: &LogRecord<'_>,
-    row: &mut Row,
-    (stack, context): (Option<Stack<'_>>, Option<ThreadContext>),
-    visit: &mut impl FnMut(&EventView<'_>) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    row.count += 1;
-    visit(&EventView {
-        stack,
-        context,
-        ..view_of(record, &row.name, row.entry)
-    })
+/// Returns the numbers of events that were lost up to the event at hand of a log, by cause.
+pub fn losses_of(log: &impl Log) -> TraceLosses {
+    let mut losses = TraceLosses {
+        others: log
+            .lost_for_other_causes()
+            .saturating_add(log.lost_in_log()),
+        ..TraceLosses::default()
+    };
+    for cause in LossCause::ALL {
+        losses.by_cause.lose(cause, log.lost(cause));
+    }
+    losses
 }
 
 /// Returns the view of `record`, of whose type `name` and the entry in the table are known.
@@ -478,6 +501,8 @@ pub(super) fn stack_of(event: &Event<'_>, stacks: &mut PendingStacks) -> Option<
 
 #[cfg(test)]
 mod tests {
+    use tracer_engine::event::EventHeader;
+
     use super::*;
     use crate::TimePoint;
     use crate::test_log::TestLog;

@@ -9,7 +9,7 @@ use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::robots::Callbacks;
 use tracer_event::summary::Summary;
-use tracer_log_view::{GapWatch, Log, Pause, Walk};
+use tracer_log_view::{GapWatch, Log, Pause, Walk, losses_of};
 
 /// Consumer that gives all events to another one, and shows what that one has found.
 #[derive(Debug)]
@@ -105,13 +105,13 @@ impl Following {
         consumer: &mut impl Consumer,
     ) -> anyhow::Result<Pause> {
         let seen = &mut self.seen;
-        self.watch.go_on(walk, most, |walk, gap, line| {
+        self.watch.go_on(walk, most, |log, gap, line| {
             if let Some(gap) = gap {
-                consumer.count_losses(&walk.losses())?;
+                consumer.count_losses(&losses_of(log))?;
                 consumer.gap(&gap);
             }
             if is_first(seen, line.event.header.event_type.0) {
-                consumer.learn_types(walk.log().event_types());
+                consumer.learn_types(log.event_types());
             }
             consumer.event(line)
         })

@@ -220,7 +220,8 @@ mod tests {
         let mut log = TestLog::default();
         let name = log.define(b"x");
         log.push(200, name, (7, 8), b"");
-        let record: LogRecord<'_> = log.next_record().unwrap().unwrap();
+        assert!(log.advance().unwrap());
+        let record: LogRecord<'_> = log.record().unwrap();
         let entry = tracer_log_view::view_of(&record, b"x", None);
         let packets = Tracks::default().before(&entry, LogThread { pid: 7, tid: 8 });
         let [packets] = packets.as_slice() else {
