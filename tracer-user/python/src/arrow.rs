@@ -3,13 +3,19 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::types::Int32Type;
-use arrow_array::{
-    ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, DictionaryArray, Int32Array, Int64Array,
-    RecordBatch, RecordBatchReader, StringArray, StringViewArray, TimestampNanosecondArray,
-    UInt32Array, UInt64Array,
+use arrow_array::builder::make_view;
+use arrow_array::types::{
+    BinaryType, BinaryViewType, ByteArrayType, ByteViewType, Int32Type, LargeUtf8Type,
+    StringViewType, Utf8Type,
 };
-use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_array::{
+    ArrayRef, BooleanArray, DictionaryArray, GenericByteArray, GenericByteViewArray, Int32Array,
+    Int64Array, RecordBatch, RecordBatchReader, StringArray, TimestampNanosecondArray, UInt32Array,
+    UInt64Array,
+};
+use arrow_buffer::{
+    ArrowNativeType, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer, ToByteSlice,
+};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -24,6 +30,8 @@ use crate::reading::Batches;
 pub enum TextLayout {
     /// One behind the other, with the end of each: what every reader of Arrow takes.
     Offsets,
+    /// One behind the other, with ends of 64 bits of texts, which pandas takes without copies.
+    LongOffsets,
     /// Views, which polars takes without copies.
     Views,
 }
@@ -70,10 +78,11 @@ fn data_type(of: ColumnType, layout: TextLayout) -> DataType {
         }
         ColumnType::Text | ColumnType::Json => match layout {
             TextLayout::Offsets => DataType::Utf8,
+            TextLayout::LongOffsets => DataType::LargeUtf8,
             TextLayout::Views => DataType::Utf8View,
         },
         ColumnType::Bytes => match layout {
-            TextLayout::Offsets => DataType::Binary,
+            TextLayout::Offsets | TextLayout::LongOffsets => DataType::Binary,
             TextLayout::Views => DataType::BinaryView,
         },
     }
@@ -84,8 +93,9 @@ pub struct ArrowReader {
     schema: SchemaRef,
     layout: TextLayout,
     batches: Batches,
+    zeros: Zeros,
     /// Dictionaries of the last batch, column by column: most are those of the next one.
-    dictionaries: Vec<Option<(Arc<TextValues>, Arc<StringArray>)>>,
+    dictionaries: Vec<Known>,
 }
 
 impl ArrowReader {
@@ -97,6 +107,7 @@ impl ArrowReader {
             schema,
             layout,
             batches,
+            zeros: Zeros::default(),
             dictionaries,
         }
     }
@@ -116,9 +127,12 @@ impl ArrowReader {
     }
 
     fn record_batch(&mut self, batch: RowBatch) -> Result<RecordBatch, ArrowError> {
-        let layout = self.layout;
+        let mut arrays = Arrays {
+            layout: self.layout,
+            zeros: &mut self.zeros,
+        };
         let columns = batch.into_columns().zip(&mut self.dictionaries);
-        let columns = columns.map(|(column, known)| array(column, layout, known));
+        let columns = columns.map(|(column, known)| arrays.array(column, known));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
     }
@@ -140,65 +154,169 @@ impl RecordBatchReader for ArrowReader {
     }
 }
 
+/// Longest value that lies in its view itself.
+const LONGEST_IN_VIEW: u32 = 12;
+
 /// Dictionary of a column, and the names that it was made of.
 type Known = Option<(Arc<TextValues>, Arc<StringArray>)>;
 
-fn array(
-    column: BatchColumn,
+/// Maker of arrays.
+struct Arrays<'m> {
     layout: TextLayout,
-    known: &mut Known,
-) -> Result<ArrayRef, ArrowError> {
-    let nulls = (!column.valid.is_empty()).then(|| NullBuffer::from(column.valid));
-    Ok(match column.values {
-        ColumnValues::Nothing => {
-            return Err(ArrowError::SchemaError("a column is missing".to_owned()));
-        }
-        ColumnValues::U64(values) => Arc::new(UInt64Array::try_new(values.into(), nulls)?),
-        ColumnValues::I64(values) if column.column.of == ColumnType::Time => {
-            let array = TimestampNanosecondArray::try_new(values.into(), nulls)?;
-            Arc::new(array.with_timezone("UTC"))
-        }
-        ColumnValues::I64(values) => Arc::new(Int64Array::try_new(values.into(), nulls)?),
-        ColumnValues::U32(values) => Arc::new(UInt32Array::try_new(values.into(), nulls)?),
-        ColumnValues::I32(values) => Arc::new(Int32Array::try_new(values.into(), nulls)?),
-        ColumnValues::Bool(values) => Arc::new(BooleanArray::new(values.into(), nulls)),
-        ColumnValues::Name(values, names) => {
-            let texts = names.texts();
-            let dictionary = match known {
-                Some((of, dictionary)) if Arc::ptr_eq(of, texts) => Arc::clone(dictionary),
-                _ => {
-                    let dictionary = Arc::new(strings(TextValues::clone(texts), None)?);
-                    *known = Some((Arc::clone(texts), Arc::clone(&dictionary)));
-                    dictionary
+    zeros: &'m mut Zeros,
+}
+
+impl Arrays<'_> {
+    fn array(&mut self, column: BatchColumn, known: &mut Known) -> Result<ArrayRef, ArrowError> {
+        let nulls = (!column.valid.is_empty()).then(|| NullBuffer::from(column.valid));
+        Ok(match column.values {
+            ColumnValues::Nothing => {
+                return Err(ArrowError::SchemaError("a column is missing".to_owned()));
+            }
+            ColumnValues::U64(values) => {
+                Arc::new(UInt64Array::try_new(self.values(values), nulls)?)
+            }
+            ColumnValues::I64(values) if column.column.of == ColumnType::Time => {
+                let array = TimestampNanosecondArray::try_new(self.values(values), nulls)?;
+                Arc::new(array.with_timezone("UTC"))
+            }
+            ColumnValues::I64(values) => Arc::new(Int64Array::try_new(self.values(values), nulls)?),
+            ColumnValues::U32(values) => {
+                Arc::new(UInt32Array::try_new(self.values(values), nulls)?)
+            }
+            ColumnValues::I32(values) => Arc::new(Int32Array::try_new(self.values(values), nulls)?),
+            ColumnValues::Bool(values) => Arc::new(BooleanArray::new(values.into(), nulls)),
+            ColumnValues::Name(values, names) => {
+                let texts = names.texts();
+                let dictionary = match known {
+                    Some((of, dictionary)) if Arc::ptr_eq(of, texts) => Arc::clone(dictionary),
+                    _ => {
+                        let dictionary = Arc::new(dictionary(texts)?);
+                        *known = Some((Arc::clone(texts), Arc::clone(&dictionary)));
+                        dictionary
+                    }
+                };
+                let keys = Int32Array::try_new(self.values(values), nulls)?;
+                Arc::new(DictionaryArray::<Int32Type>::try_new(keys, dictionary)?)
+            }
+            ColumnValues::TextValues(texts) => match (column.column.of, self.layout) {
+                (ColumnType::Bytes, TextLayout::Views) => {
+                    self.views::<BinaryViewType>(texts, nulls)
                 }
-            };
-            let keys = Int32Array::try_new(values.into(), nulls)?;
-            Arc::new(DictionaryArray::<Int32Type>::try_new(keys, dictionary)?)
+                (ColumnType::Bytes, TextLayout::Offsets | TextLayout::LongOffsets) => {
+                    self.offsets::<BinaryType>(&texts, nulls)
+                }
+                (_, layout) => {
+                    check_text(&texts)?;
+                    match layout {
+                        TextLayout::Offsets => self.offsets::<Utf8Type>(&texts, nulls),
+                        TextLayout::LongOffsets => self.offsets::<LargeUtf8Type>(&texts, nulls),
+                        TextLayout::Views => self.views::<StringViewType>(texts, nulls),
+                    }
+                }
+            },
+        })
+    }
+
+    /// Returns an array of values one behind the other. Texts are checked.
+    fn offsets<T: ByteArrayType>(
+        &mut self,
+        texts: &TextValues,
+        nulls: Option<NullBuffer>,
+    ) -> ArrayRef {
+        let lengths = texts.places.iter().map(|place| to_usize(place.length));
+        let offsets = OffsetBuffer::<T::Offset>::from_lengths(lengths);
+        let length = offsets.last().as_usize();
+        let mut bytes = Vec::with_capacity(length);
+        for place in &texts.places {
+            bytes.extend_from_slice(texts.at(*place));
         }
-        ColumnValues::TextValues(texts) if column.column.of == ColumnType::Bytes => {
-            let (offsets, bytes) = parts(texts);
-            let values = BinaryArray::try_new(offsets, bytes, nulls)?;
-            match layout {
-                TextLayout::Offsets => Arc::new(values),
-                TextLayout::Views => Arc::new(BinaryViewArray::from(&values)),
-            }
+        let bytes = Buffer::from_vec(bytes);
+        let offsets = match length {
+            0 => OffsetBuffer::new(self.zero_values(offsets.len())),
+            _ => offsets,
+        };
+        // SAFETY: the last offset is the number of the bytes; each value is as it was checked.
+        Arc::new(unsafe { GenericByteArray::<T>::new_unchecked(offsets, bytes, nulls) })
+    }
+
+    /// Returns an array of views; values that are the same share their bytes. Texts are checked.
+    fn views<T: ByteViewType>(&mut self, texts: TextValues, nulls: Option<NullBuffer>) -> ArrayRef {
+        let views = texts.places.iter().map(|place| {
+            let value = texts.at(*place);
+            make_view(value, 0, place.start)
+        });
+        let views = self.values(views.collect());
+        // Short values lie in the views themselves.
+        let has_long = texts
+            .places
+            .iter()
+            .any(|place| place.length > LONGEST_IN_VIEW);
+        let bytes = has_long.then(|| buffer(texts.bytes));
+        let buffers = bytes.into_iter().collect();
+        // SAFETY: the views are of places in the bytes; each value is as it was checked.
+        Arc::new(unsafe { GenericByteViewArray::<T>::new_unchecked(views, buffers, nulls) })
+    }
+
+    /// Returns values; those that are all 0 in shared memory.
+    fn values<T: ArrowNativeType>(&mut self, values: Vec<T>) -> ScalarBuffer<T> {
+        let count = values.len();
+        let bytes = values.to_byte_slice();
+        let mut parts = bytes.chunks(64);
+        let is_zero = parts.all(|part| part.iter().fold(0, |all, byte| all | byte) == 0);
+        if is_zero {
+            return self.zero_values(count);
         }
-        ColumnValues::TextValues(texts) => {
-            let values = strings(texts, nulls)?;
-            match layout {
-                TextLayout::Offsets => Arc::new(values),
-                TextLayout::Views => Arc::new(StringViewArray::from(&values)),
-            }
-        }
+        ScalarBuffer::new(buffer(values), 0, count)
+    }
+
+    /// Returns so many values that are 0.
+    fn zero_values<T: ArrowNativeType>(&mut self, count: usize) -> ScalarBuffer<T> {
+        ScalarBuffer::new(self.zeros.first(count * size_of::<T>()), 0, count)
+    }
+}
+
+/// Bytes that are 0, which columns share that have nothing else: many do.
+#[derive(Default)]
+struct Zeros(Option<Buffer>);
+
+impl Zeros {
+    /// Returns so many.
+    fn first(&mut self, length: usize) -> Buffer {
+        let zeros = self.0.take().filter(|zeros| zeros.len() >= length);
+        let zeros = zeros.unwrap_or_else(|| MutableBuffer::from_len_zeroed(length).into());
+        self.0.insert(zeros).slice_with_length(0, length)
+    }
+}
+
+/// Returns values in memory that is not larger than they are.
+fn buffer<T: ArrowNativeType>(mut values: Vec<T>) -> Buffer {
+    values.shrink_to_fit();
+    Buffer::from_vec(values)
+}
+
+/// Returns the names by number.
+fn dictionary(names: &TextValues) -> Result<StringArray, ArrowError> {
+    let names = (0..names.count()).map(|index| std::str::from_utf8(names.get(index)));
+    let names = names.collect::<Result<Vec<_>, _>>();
+    names
+        .map(StringArray::from_iter_values)
+        .map_err(|error| ArrowError::InvalidArgumentError(error.to_string()))
+}
+
+/// Checks that all values are text.
+fn check_text(texts: &TextValues) -> Result<(), ArrowError> {
+    // Of what is ASCII each part is text.
+    if texts.bytes.is_ascii() {
+        return Ok(());
+    }
+    let mut values = texts.places.iter().map(|place| texts.at(*place));
+    let error = values.find_map(|value| std::str::from_utf8(value).err());
+    error.map_or(Ok(()), |error| {
+        Err(ArrowError::InvalidArgumentError(error.to_string()))
     })
 }
 
-fn strings(texts: TextValues, nulls: Option<NullBuffer>) -> Result<StringArray, ArrowError> {
-    let (offsets, bytes) = parts(texts);
-    StringArray::try_new(offsets, bytes, nulls)
-}
-
-fn parts(texts: TextValues) -> (OffsetBuffer<i32>, Buffer) {
-    let offsets = OffsetBuffer::new(ScalarBuffer::from(texts.ends));
-    (offsets, Buffer::from_vec(texts.bytes))
+fn to_usize(length: u32) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX)
 }

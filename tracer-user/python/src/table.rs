@@ -53,10 +53,15 @@ impl PyTable {
     }
 
     /// Returns an iterator over the batches, each a stream of itself alone, with texts and bytes as
-    /// polars has them.
-    fn batches(&self) -> PyResult<BatchIterator> {
+    /// polars has them, or else pandas.
+    fn batches(&self, has_views: bool) -> PyResult<BatchIterator> {
         let batches = self.reading.start().map_err(|error| exception(&error))?;
-        let reader = ArrowReader::new(&self.reading.setup, TextLayout::Views, batches);
+        let layout = if has_views {
+            TextLayout::Views
+        } else {
+            TextLayout::LongOffsets
+        };
+        let reader = ArrowReader::new(&self.reading.setup, layout, batches);
         Ok(BatchIterator(Mutex::new(reader)))
     }
 

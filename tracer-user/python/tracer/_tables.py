@@ -122,7 +122,7 @@ class Table:
         """Returns the rows as a ``polars.DataFrame``."""
         polars = _needed("polars")
         # Each batch becomes polars' own while the next one is read; as a whole they would do so at the end.
-        parts = [polars.DataFrame(batch) for batch in self._native.batches()]
+        parts = [polars.DataFrame(batch) for batch in self._native.batches(True)]
         return polars.concat(parts, rechunk=False) if parts else polars.DataFrame(self)
 
     def to_arrow(self) -> Any:
@@ -135,8 +135,10 @@ class Table:
         Bytes, and numbers and truth values that may be missing, have Arrow's types, as
         ``uint64[pyarrow]``: pandas' own would make objects of them, and floats, which are not exact.
         """
-        pandas = _needed("pandas")
-        return _frame(self.to_arrow(), pandas.ArrowDtype)
+        pandas, pyarrow = _needed("pandas"), _needed("pyarrow")
+        # Texts are as pandas has them: others would be copied.
+        parts = [pyarrow.table(batch) for batch in self._native.batches(False)]
+        return _frame(pyarrow.concat_tables(parts) if parts else self.to_arrow(), pandas.ArrowDtype)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns)}>"

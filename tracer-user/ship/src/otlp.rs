@@ -414,7 +414,9 @@ impl Columns {
 
 #[cfg(test)]
 mod tests {
-    use tracer_tables::{Column, ColumnType, NameDictionary, TableDefinition, TextValues};
+    use tracer_tables::{
+        Column, ColumnType, NameDictionary, TableDefinition, TextValues, ValuePlace,
+    };
 
     use super::*;
 
@@ -435,7 +437,10 @@ mod tests {
                     };
                     ColumnValues::TextValues(TextValues {
                         bytes: id.as_bytes().to_vec(),
-                        ends: vec![0, i32::try_from(id.len()).unwrap()],
+                        places: vec![ValuePlace {
+                            start: 0,
+                            length: u32::try_from(id.len()).unwrap(),
+                        }],
                     })
                 }
             };

@@ -1,10 +1,8 @@
 //! Rows, column by column.
 
-use tracer_event::event_view::EventView;
-
 use super::columns::{Column, ColumnType};
-use super::deferred::Deferred;
 use super::definition::TableDefinition;
+use super::held_data::HeldData;
 use super::maker::RowOrigin;
 use super::names::{NameDictionary, TextValues};
 
@@ -50,8 +48,8 @@ pub struct RowBatch {
     /// Bytes of text and data.
     bytes: usize,
     origin: RowOrigin,
-    /// Data that is still to be rendered.
-    deferred: Option<Deferred>,
+    /// Data of events that is still to be rendered.
+    data: Option<HeldData>,
 }
 
 impl RowBatch {
@@ -81,7 +79,7 @@ impl RowBatch {
             next: 0,
             bytes: 0,
             origin,
-            deferred: None,
+            data: None,
         }
     }
 
@@ -90,8 +88,8 @@ impl RowBatch {
         self.fill_origin();
         let capacity = self.rows;
         for column in &mut self.columns {
-            if column.column.is_nullable && column.values.is_empty() {
-                column.fill(capacity);
+            if column.column.is_nullable {
+                column.pad(capacity);
             }
         }
         let columns = self.columns.iter_mut().map(|column| {
@@ -118,7 +116,7 @@ impl RowBatch {
             next: 0,
             bytes: 0,
             origin: self.origin.clone(),
-            deferred: self.deferred.as_mut().map(Deferred::next),
+            data: None,
         };
         std::mem::replace(self, next)
     }
@@ -145,17 +143,6 @@ impl RowBatch {
     pub fn into_columns(self) -> impl Iterator<Item = BatchColumn> {
         let columns = self.columns.into_iter();
         columns.filter(|column| !matches!(column.values, ColumnValues::Nothing))
-    }
-
-    /// Tells whether the next column was not chosen, and goes on to the one behind it then.
-    pub(crate) fn skips_next(&mut self) -> bool {
-        let column = self.columns.get(self.next);
-        let is_chosen =
-            column.is_some_and(|column| !matches!(column.values, ColumnValues::Nothing));
-        if !is_chosen {
-            self.next += 1;
-        }
-        !is_chosen
     }
 
     /// Tells whether a column was chosen.
@@ -235,53 +222,29 @@ impl RowBatch {
         });
     }
 
-    /// Pushes the name that `key` has for good: any bytes.
-    pub(crate) fn keyed_name(&mut self, key: u32, name: &[u8]) {
-        self.put(true, |values| {
-            if let ColumnValues::Name(values, names) = values {
-                values.push(names.number_of_key(key, name));
-                return true;
-            }
-            false
-        });
-    }
-
     /// Pushes the text that `write` appends; none where it returns false.
     pub(crate) fn text(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let mut has_value = false;
-        let (bytes, rows) = (&mut self.bytes, self.rows);
+        let mut bytes = 0..0;
         if let Some(BatchColumn {
-            column,
             values: ColumnValues::TextValues(texts),
-            valid,
+            ..
         }) = self.columns.get_mut(self.next)
         {
-            if column.is_nullable && texts.count() == 0 {
-                if !write(&mut texts.bytes) {
-                    texts.bytes.clear();
-                    self.next += 1;
-                    return;
-                }
-                *bytes += texts.bytes.len();
-                texts.end_first(rows);
-                if rows > 0 {
-                    valid.resize(rows, false);
-                    valid.push(true);
-                }
-                self.next += 1;
-                return;
+            bytes = texts.bytes.len()..texts.bytes.len();
+            has_value = write(&mut texts.bytes);
+            if !has_value {
+                texts.bytes.truncate(bytes.start);
             }
-            texts.push(|out| {
-                let before = out.len();
-                has_value = write(out);
-                if !has_value {
-                    out.truncate(before);
-                }
-                *bytes += out.len() - before;
-            });
+            bytes.end = texts.bytes.len();
         }
+        self.bytes += bytes.len();
         self.put(has_value, |values| {
-            matches!(values, ColumnValues::TextValues(_))
+            if let ColumnValues::TextValues(texts) = values {
+                texts.end_value(bytes.start);
+                return true;
+            }
+            false
         });
     }
 
@@ -301,14 +264,12 @@ impl RowBatch {
             return;
         };
         self.next += 1;
-        if matches!(column.values, ColumnValues::Nothing) {
+        let is_nullable = column.column.is_nullable;
+        if matches!(column.values, ColumnValues::Nothing) || (is_nullable && !has_value) {
             return;
         }
-        if column.column.is_nullable && column.values.is_empty() {
-            if !has_value {
-                return;
-            }
-            column.fill(rows);
+        if is_nullable {
+            column.pad(rows);
         }
         let mut has_value = has_value;
         if !push(&mut column.values) {
@@ -316,42 +277,62 @@ impl RowBatch {
             has_value = false;
             column.values.push_any();
         }
-        if column.column.is_nullable && (!has_value || !column.valid.is_empty()) {
-            if column.valid.is_empty() {
-                column.valid.resize(rows, true);
-            }
+        if !column.valid.is_empty() {
             column.valid.push(has_value);
         }
     }
 
-    /// Has the data of events rendered later, by [`render`](Self::render), where that is a column.
-    pub(crate) fn defer(&mut self) {
-        let index = |name: &str| {
-            let mut columns = self.columns.iter();
-            columns.position(|one| {
-                one.column.name == name && !matches!(one.values, ColumnValues::Nothing)
-            })
-        };
-        self.deferred = index("data").map(|data| Deferred::new(data, index("raw")));
+    /// Returns the index of a column, which may not have been chosen.
+    pub(crate) fn index(&self, name: &str) -> usize {
+        let mut columns = self.columns.iter();
+        let index = columns.position(|one| one.column.name == name);
+        debug_assert!(index.is_some(), "there is no column {name}");
+        index.unwrap_or(usize::MAX)
     }
 
-    /// Tells whether the data of events is rendered later, and notes the next one then.
-    pub(crate) fn note_deferred(&mut self, view: &EventView<'_>) -> bool {
-        let Some(deferred) = &mut self.deferred else {
-            return false;
-        };
-        // Text is some three times as long.
-        self.bytes += deferred.note(view).saturating_mul(3);
-        self.next += 1;
-        true
+    /// Makes a column the next one.
+    pub(crate) fn go_to(&mut self, index: usize) {
+        self.next = index;
+    }
+
+    /// Sets all values of a column, where it was chosen; `valid` says which rows have one, or is
+    /// empty where all have.
+    pub(crate) fn set(&mut self, name: &str, values: ColumnValues, valid: Vec<bool>) {
+        let index = self.index(name);
+        if let Some(column) = self.columns.get_mut(index)
+            && !matches!(column.values, ColumnValues::Nothing)
+        {
+            column.values = values;
+            column.valid = valid;
+        }
+    }
+
+    /// Sets the data of its events, from which [`render`](Self::render) makes columns.
+    pub(crate) fn set_data(&mut self, data: HeldData) {
+        self.data = Some(data);
     }
 
     /// Renders the data of up to `most` more events; false once there are none.
     pub fn render(&mut self, most: usize) -> bool {
-        let Some(deferred) = &mut self.deferred else {
+        let Some(data) = &mut self.data else {
             return false;
         };
-        deferred.render(&mut self.columns, most)
+        if data.render(most) {
+            return true;
+        }
+        if let Some(data) = self.data.take() {
+            let (texts, raw) = data.into_columns();
+            self.set("data", ColumnValues::TextValues(texts), Vec::new());
+            self.set("raw", ColumnValues::TextValues(raw), Vec::new());
+        }
+        false
+    }
+
+    /// Ends a row whose values are set later; so many bytes of text and data belong to it.
+    pub(crate) fn end_row_of(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.rows += 1;
+        self.next = 0;
     }
 
     /// Ends a row.
@@ -382,9 +363,14 @@ impl RowBatch {
 }
 
 impl BatchColumn {
-    /// Fills a column that has had no value in so many rows: until it has one, nothing is pushed.
-    fn fill(&mut self, rows: usize) {
-        if rows > 0 && !matches!(self.values, ColumnValues::Nothing) {
+    /// Adds rows without a value until there are so many: until a column has a value, nothing is
+    /// pushed.
+    fn pad(&mut self, rows: usize) {
+        let count = self.values.count();
+        if count < rows && !matches!(self.values, ColumnValues::Nothing) {
+            if self.valid.is_empty() {
+                self.valid.resize(count, true);
+            }
             self.values.resize(rows);
             self.valid.resize(rows, false);
         }
@@ -392,16 +378,16 @@ impl BatchColumn {
 }
 
 impl ColumnValues {
-    fn is_empty(&self) -> bool {
+    fn count(&self) -> usize {
         match self {
-            Self::Nothing => true,
-            Self::U64(values) => values.is_empty(),
-            Self::I64(values) => values.is_empty(),
-            Self::U32(values) => values.is_empty(),
-            Self::I32(values) => values.is_empty(),
-            Self::Bool(values) => values.is_empty(),
-            Self::Name(values, _) => values.is_empty(),
-            Self::TextValues(texts) => texts.count() == 0,
+            Self::Nothing => 0,
+            Self::U64(values) => values.len(),
+            Self::I64(values) => values.len(),
+            Self::U32(values) => values.len(),
+            Self::I32(values) => values.len(),
+            Self::Bool(values) => values.len(),
+            Self::Name(values, _) => values.len(),
+            Self::TextValues(texts) => texts.count(),
         }
     }
 

@@ -18,8 +18,8 @@
 
 mod batch;
 mod columns;
-mod deferred;
 mod definition;
+mod held_data;
 mod maker;
 mod names;
 pub mod page;
@@ -29,4 +29,4 @@ pub use batch::{BatchColumn, ColumnValues, RowBatch};
 pub use columns::{Column, ColumnType};
 pub use definition::{ORIGIN, TABLES, TableDefinition};
 pub use maker::{MOST_BYTES, MOST_ROWS, RowOrigin, TableMaker, TableSetup};
-pub use names::{NameDictionary, TextValues};
+pub use names::{NameDictionary, TextValues, ValuePlace};

@@ -129,6 +129,7 @@ pub struct TableMaker<F> {
     batch: RowBatch,
     most_rows: usize,
     most_bytes: usize,
+    defers: bool,
     give: F,
 }
 
@@ -136,15 +137,13 @@ impl<F: FnMut(RowBatch) -> anyhow::Result<()>> TableMaker<F> {
     /// Begins the table. `give` is called with each batch, which has rows.
     pub fn new(setup: &TableSetup, give: F) -> Self {
         let columns = setup.columns.as_deref();
-        let mut batch = RowBatch::new(setup.table, columns, setup.origin.clone());
-        if setup.defers && setup.table == TableDefinition::events() {
-            batch.defer();
-        }
+        let batch = RowBatch::new(setup.table, columns, setup.origin.clone());
         Self {
             rows: rows::make(setup, &batch),
             batch,
             most_rows: setup.most_rows.max(1),
             most_bytes: setup.most_bytes,
+            defers: setup.defers,
             give,
         }
     }
@@ -158,7 +157,12 @@ impl<F: FnMut(RowBatch) -> anyhow::Result<()>> TableMaker<F> {
         if self.batch.rows() == 0 {
             return Ok(());
         }
-        (self.give)(self.batch.take())
+        self.rows.complete(&mut self.batch);
+        let mut batch = self.batch.take();
+        if !self.defers {
+            batch.render(usize::MAX);
+        }
+        (self.give)(batch)
     }
 
     /// Ends the table: there are no more events.

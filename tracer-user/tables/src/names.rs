@@ -1,6 +1,5 @@
 //! Texts, one after the other, and names that many rows have.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt as _};
@@ -9,33 +8,31 @@ use tracer_text::escape::push_for_people;
 /// Number of names after which a new dictionary is begun with the next batch.
 const MOST_NAMES: usize = 65_536;
 
-/// Values of text or bytes, one after the other.
-#[derive(Clone, Debug)]
+/// ValuePlace of a value in the bytes of a column.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValuePlace {
+    /// Offset of its first byte.
+    pub start: u32,
+    /// Number of its bytes.
+    pub length: u32,
+}
+
+/// Values of text or bytes. Values that are the same may share their bytes.
+#[derive(Clone, Debug, Default)]
 pub struct TextValues {
     /// Bytes of all values.
     pub bytes: Vec<u8>,
-    /// Borders of the values: 0, and the end of each.
-    pub ends: Vec<i32>,
-}
-
-impl Default for TextValues {
-    fn default() -> Self {
-        Self {
-            bytes: Vec::new(),
-            ends: vec![0],
-        }
-    }
+    /// ValuePlace of each value in these.
+    pub places: Vec<ValuePlace>,
 }
 
 impl TextValues {
     /// Returns space for as many values and bytes as `before` has.
     pub(crate) fn as_large_as(before: &Self) -> Self {
-        let mut ends = Vec::with_capacity(before.ends.len());
-        ends.push(0);
         Self {
             // Somewhat more, so that the next ones fit too.
             bytes: Vec::with_capacity(before.bytes.len() + before.bytes.len() / 16),
-            ends,
+            places: Vec::with_capacity(before.places.len()),
         }
     }
 
@@ -46,62 +43,45 @@ impl TextValues {
         self.end_value(before);
     }
 
-    /// Adds a value that is there already once more.
-    pub(crate) fn push_again(&mut self, index: usize) {
-        let before = self.bytes.len();
-        if let Some(range) = self.range(index) {
-            self.bytes.extend_from_within(range);
-        }
-        self.end_value(before);
-    }
-
-    /// Ends the first value that has bytes, which are all, behind so many without.
-    pub(crate) fn end_first(&mut self, without: usize) {
-        self.resize(without);
-        self.end_value(0);
+    /// Ends the value that begins at `before`.
+    pub(crate) fn end_value(&mut self, before: usize) {
+        let start = u32::try_from(before);
+        let length = u32::try_from(self.bytes.len() - before);
+        let place = match (start, length) {
+            (Ok(start), Ok(length)) => ValuePlace { start, length },
+            // A batch is closed long before.
+            _ => {
+                self.bytes.truncate(before);
+                ValuePlace::default()
+            }
+        };
+        self.places.push(place);
     }
 
     /// Adds values without bytes until there are so many.
     pub(crate) fn resize(&mut self, count: usize) {
-        let end = self.ends.last().copied().unwrap_or_default();
-        self.ends.resize(count.saturating_add(1), end);
-    }
-
-    /// Ends the value that begins at `before`.
-    fn end_value(&mut self, before: usize) {
-        match i32::try_from(self.bytes.len()) {
-            Ok(end) => self.ends.push(end),
-            // A batch is closed long before.
-            Err(_) => {
-                self.bytes.truncate(before);
-                self.ends
-                    .push(self.ends.last().copied().unwrap_or_default());
-            }
-        }
+        self.places.resize(count, ValuePlace::default());
     }
 
     /// Returns the number of values.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.ends.len() - 1
+        self.places.len()
     }
 
     /// Returns a value; empty beyond the last.
     #[must_use]
     pub fn get(&self, index: usize) -> &[u8] {
-        let range = self.range(index);
-        range
-            .and_then(|range| self.bytes.get(range))
-            .unwrap_or_default()
+        self.at(self.places.get(index).copied().unwrap_or_default())
     }
 
-    /// Returns the place of a value, whose borders are always within the bytes.
-    fn range(&self, index: usize) -> Option<Range<usize>> {
-        let border = |index| {
-            let end = self.ends.get(index).copied()?;
-            usize::try_from(end).ok()
-        };
-        Some(border(index)?..border(index.saturating_add(1))?)
+    /// Returns the bytes at a place.
+    #[must_use]
+    pub fn at(&self, place: ValuePlace) -> &[u8] {
+        let [start, length] =
+            [place.start, place.length].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+        let end = start.saturating_add(length);
+        self.bytes.get(start..end).unwrap_or_default()
     }
 }
 

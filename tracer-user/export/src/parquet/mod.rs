@@ -24,7 +24,7 @@ use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
 use tracer_tables::{
     BatchColumn, Column, ColumnType, ColumnValues, RowBatch, RowOrigin, TableDefinition,
-    TableMaker, TableSetup, TextValues,
+    TableMaker, TableSetup, TextValues, ValuePlace,
 };
 
 use super::TraceOrigin;
@@ -291,13 +291,12 @@ pub fn write<W: Write + Send>(
 /// Returns the values of a column of text or bytes, in memory that they share.
 fn arrays(texts: TextValues) -> Vec<ByteArray> {
     let bytes = Bytes::from(texts.bytes);
-    let mut ends = texts
-        .ends
-        .into_iter()
-        .map(|end| usize::try_from(end).unwrap_or(0));
-    let mut start = ends.next().unwrap_or(0);
-    ends.map(|end| ByteArray::from(bytes.slice(std::mem::replace(&mut start, end)..end)))
-        .collect()
+    let at = |at: u32| usize::try_from(at).unwrap_or(0);
+    let array = |place: ValuePlace| {
+        let start = at(place.start);
+        ByteArray::from(bytes.slice(start..start + at(place.length)))
+    };
+    texts.places.into_iter().map(array).collect()
 }
 
 /// Writes the values that rows have; `valid` says which have one, or is empty where all have.

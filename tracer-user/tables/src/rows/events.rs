@@ -3,16 +3,43 @@
 use tracer_engine::event::Truncation;
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
-use tracer_output::report::{CallTimes, push_data};
+use tracer_output::report::CallTimes;
 
-use super::{Rows, push_context, push_date};
-use crate::batch::RowBatch;
+use super::{Rows, push_context};
+use crate::batch::{ColumnValues, RowBatch};
+use crate::held_data::HeldData;
+use crate::names::NameDictionary;
 
-/// Maker of a row for each event.
+/// Maker of a row for each event. There are many: values are held column by column until a batch is
+/// taken.
 #[derive(Debug)]
 pub struct EventRows {
     calls: CallTimes,
     has_durations: bool,
+    has_data: bool,
+    has_names: bool,
+    /// Indices of columns in which few events have a value.
+    stack: usize,
+    context: usize,
+    columns: EventColumns,
+}
+
+/// Values of the columns in which all events have one.
+#[derive(Debug, Default)]
+struct EventColumns {
+    dates: Vec<i64>,
+    times: Vec<u64>,
+    types: Names,
+    classes: Names,
+    pids: Vec<i32>,
+    tids: Vec<i32>,
+    comms: Names,
+    cpus: Optional<u32>,
+    addresses: Vec<u64>,
+    thread_ids: Vec<u64>,
+    truncated: Vec<bool>,
+    data: HeldData,
+    durations: Optional<u64>,
 }
 
 impl EventRows {
@@ -21,6 +48,14 @@ impl EventRows {
         Self {
             calls: CallTimes::default(),
             has_durations: batch.has("duration_ns"),
+            has_data: batch.has("data") || batch.has("raw"),
+            has_names: batch.has("comm"),
+            stack: batch.index("stack"),
+            context: batch.index("otel_trace_id"),
+            columns: EventColumns {
+                data: HeldData::new(batch.has("data")),
+                ..EventColumns::default()
+            },
         }
     }
 }
@@ -31,41 +66,128 @@ impl Rows for EventRows {
     }
 
     fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch) {
-        let took = self.has_durations.then(|| self.calls.took(view)).flatten();
         let header = &view.event.header;
-        push_date(view.date, out);
-        out.u64(header.time.0);
-        out.keyed_name(header.event_type.0, view.name);
+        let columns = &mut self.columns;
+        columns
+            .dates
+            .push(i64::try_from(view.date.0).unwrap_or_default());
+        columns.times.push(header.time.0);
+        columns.types.push_keyed(header.event_type.0, view.name);
         let is_user = header.event_type.is_user();
-        out.keyed_name(
-            u32::from(is_user),
-            if is_user { b"user" } else { b"system" },
-        );
-        out.i32(header.pid);
-        out.i32(header.tid);
-        out.name(view.comm.unwrap_or_default());
-        out.u32(header.cpu);
-        out.u64(header.program_address);
-        out.u64(header.thread_id);
-        out.bool(header.truncation != Truncation::None);
-        if !out.skips_next() && !out.note_deferred(view) {
+        let class: &[u8] = if is_user { b"user" } else { b"system" };
+        columns.classes.push_keyed(is_user.into(), class);
+        columns.pids.push(header.pid);
+        columns.tids.push(header.tid);
+        if self.has_names {
+            columns.comms.push(view.comm.unwrap_or_default());
+        }
+        columns.cpus.push(header.cpu);
+        columns.addresses.push(header.program_address);
+        columns.thread_ids.push(header.thread_id);
+        columns
+            .truncated
+            .push(header.truncation != Truncation::None);
+        let mut bytes = 0;
+        if self.has_data {
+            // Text is some three times as long.
+            bytes = columns.data.note(view).saturating_mul(4);
+        }
+        if self.has_durations {
+            columns.durations.push(self.calls.took(view));
+        }
+        if let Some(stack) = &view.stack {
+            out.go_to(self.stack);
             out.text(|text| {
-                push_data(text, view);
+                stack.push_json(text);
                 true
             });
+            out.name(stack.why_it_ends().map(|end| end.name().as_bytes()));
         }
-        out.text(|bytes| {
-            bytes.extend_from_slice(view.event.data);
-            true
-        });
-        out.u64(took);
-        out.text(|text| {
-            let stack = view.stack.as_ref();
-            stack.inspect(|stack| stack.push_json(text)).is_some()
-        });
-        let end = view.stack.as_ref().and_then(|stack| stack.why_it_ends());
-        out.name(end.map(|end| end.name().as_bytes()));
-        push_context(view.context, out);
-        out.end_row();
+        if view.context.is_some() {
+            out.go_to(self.context);
+            push_context(view.context, out);
+        }
+        out.end_row_of(bytes);
+    }
+
+    fn complete(&mut self, out: &mut RowBatch) {
+        let own = &mut self.columns;
+        let all = Vec::new;
+        out.set("time", ColumnValues::I64(emptied(&mut own.dates)), all());
+        out.set("ns", ColumnValues::U64(emptied(&mut own.times)), all());
+        out.set("type", own.types.take(), all());
+        out.set("class", own.classes.take(), all());
+        out.set("pid", ColumnValues::I32(emptied(&mut own.pids)), all());
+        out.set("tid", ColumnValues::I32(emptied(&mut own.tids)), all());
+        out.set("comm", own.comms.take(), all());
+        let (cpus, valid) = own.cpus.take();
+        out.set("cpu", ColumnValues::U32(cpus), valid);
+        let addresses = ColumnValues::U64(emptied(&mut own.addresses));
+        out.set("prog_address", addresses, all());
+        let thread_ids = ColumnValues::U64(emptied(&mut own.thread_ids));
+        out.set("thread_id", thread_ids, all());
+        let truncated = ColumnValues::Bool(emptied(&mut own.truncated));
+        out.set("truncated", truncated, all());
+        if self.has_data {
+            out.set_data(own.data.take());
+        }
+        let (durations, valid) = own.durations.take();
+        out.set("duration_ns", ColumnValues::U64(durations), valid);
+    }
+}
+
+/// Takes values, and leaves space for as many.
+fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
+    let next = Vec::with_capacity(values.len());
+    std::mem::replace(values, next)
+}
+
+/// Numbers of names.
+#[derive(Debug, Default)]
+struct Names {
+    numbers: Vec<i32>,
+    dictionary: NameDictionary,
+}
+
+impl Names {
+    fn push(&mut self, name: &[u8]) {
+        let number = self.dictionary.number(name);
+        self.numbers.push(number);
+    }
+
+    /// Pushes the name that `key` has for good.
+    fn push_keyed(&mut self, key: u32, name: &[u8]) {
+        let number = self.dictionary.number_of_key(key, name);
+        self.numbers.push(number);
+    }
+
+    fn take(&mut self) -> ColumnValues {
+        let next = self.dictionary.next();
+        let dictionary = std::mem::replace(&mut self.dictionary, next);
+        ColumnValues::Name(emptied(&mut self.numbers), dictionary)
+    }
+}
+
+/// Values that an event may lack.
+#[derive(Debug, Default)]
+struct Optional<T> {
+    values: Vec<T>,
+    valid: Vec<bool>,
+}
+
+impl<T: Default> Optional<T> {
+    fn push(&mut self, value: Option<T>) {
+        self.valid.push(value.is_some());
+        self.values.push(value.unwrap_or_default());
+    }
+
+    /// Takes the values, and which there are; none of the latter where all are there.
+    fn take(&mut self) -> (Vec<T>, Vec<bool>) {
+        let valid = emptied(&mut self.valid);
+        let has_all = !valid.contains(&false);
+        (
+            emptied(&mut self.values),
+            if has_all { Vec::new() } else { valid },
+        )
     }
 }

@@ -32,6 +32,8 @@ pub trait Rows {
     fn event(&mut self, view: &EventView<'_>, out: &mut RowBatch);
     /// Notes that no event has come up to `now`.
     fn idle(&mut self, _now: MonotonicNs) {}
+    /// Puts what it holds of rows into the batch, which is to be taken.
+    fn complete(&mut self, _out: &mut RowBatch) {}
     /// Takes the end: there are no more events.
     fn end(&mut self, _summary: &Summary, _out: &mut RowBatch) {}
 }
