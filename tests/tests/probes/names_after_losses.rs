@@ -2,13 +2,12 @@
 //! with them what was mapped, beside what each event itself says of where it was made.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use tests::rights::missing_right;
-use tests::{command, dist, is_whole};
+use tests::{dist, is_whole};
 
-use crate::names_by_time::TWO_PLACES;
+use crate::names_by_time::compile_with_two_places;
 
 #[test]
 #[ignore = "loads eBPF"]
@@ -18,20 +17,7 @@ fn where_mappings_may_be_lost_names_are_unknown_and_come_back() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    fs::write(file("library.c"), TWO_PLACES).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/says_where.c");
-    for (source, program, options) in [
-        (source, "says_where", &["-O0"][..]),
-        (
-            file("library.c"),
-            "library.so",
-            &["-O1", "-shared", "-fPIC", "-Wl,--build-id=sha1"],
-        ),
-    ] {
-        let mut compiler = Command::new("cc");
-        compiler.arg("-fno-omit-frame-pointer").args(options);
-        command::text(compiler.arg(source).arg("-o").arg(file(program))).unwrap();
-    }
+    compile_with_two_places("says_where", folder.path());
     let (mut right, mut overflows) = (0, 0);
     for _ in 0..if is_whole() { 10 } else { 3 } {
         let mut tool = Command::new(dist::tracer_user().unwrap());

@@ -81,10 +81,33 @@ fn code_that_comes_and_goes_has_the_name_that_it_had_then() {
 }
 
 /// A library with two functions, each in pages of its own, which call what they are given.
-pub const TWO_PLACES: &str = "
+const TWO_PLACES: &str = "
     #define OWN_PAGES __attribute__((noinline, aligned(65536)))
     OWN_PAGES void in_a(void (*of)(void)) { of(); __asm__ volatile(\"\"); }
     OWN_PAGES void in_b(void (*of)(void)) { of(); __asm__ volatile(\"\"); }";
+
+/// Compiles a program of the tests, and the library with two functions as `library.so` beside it.
+pub fn compile_with_two_places(program: &str, folder: &Path) {
+    let file = |name: &str| folder.join(name);
+    fs::write(file("library.c"), TWO_PLACES).unwrap();
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    for (source, made, options) in [
+        (
+            programs.join(program).with_extension("c"),
+            program,
+            &["-O0"][..],
+        ),
+        (
+            file("library.c"),
+            "library.so",
+            &["-O1", "-shared", "-fPIC", "-Wl,--build-id=sha1"],
+        ),
+    ] {
+        let mut compiler = Command::new("cc");
+        compiler.arg("-fno-omit-frame-pointer").args(options);
+        command::text(compiler.arg(source).arg("-o").arg(file(made))).unwrap();
+    }
+}
 
 #[test]
 #[ignore = "loads eBPF"]
@@ -94,20 +117,7 @@ fn code_that_is_moved_has_its_name_where_it_is_then() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    fs::write(file("library.c"), TWO_PLACES).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/moves_code.c");
-    for (source, program, options) in [
-        (source, "moves_code", &["-O0"][..]),
-        (
-            file("library.c"),
-            "library.so",
-            &["-O1", "-shared", "-fPIC", "-Wl,--build-id=sha1"],
-        ),
-    ] {
-        let mut compiler = Command::new("cc");
-        compiler.arg("-fno-omit-frame-pointer").args(options);
-        command::text(compiler.arg(source).arg("-o").arg(file(program))).unwrap();
-    }
+    compile_with_two_places("moves_code", folder.path());
     let seeds = if is_whole() { 10 } else { 2 };
     for seed in 0..seeds {
         for (has_log, unwind) in [(false, ""), (true, ""), (true, "dwarf")] {

@@ -2,14 +2,12 @@
 //! program's own words.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use tests::comes_and_goes::callers_of_point;
 use tests::command;
 use tests::rights::missing_right;
 
-use crate::names_by_time::{TWO_PLACES, read, run, unwinding};
+use crate::names_by_time::{compile_with_two_places, read, run, unwinding};
 
 /// Rounds of the program. In each, both processes make a call.
 const ROUNDS: usize = 60;
@@ -22,20 +20,7 @@ fn code_that_one_process_maps_has_its_name_in_another_one_of_that_memory() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    fs::write(file("library.c"), TWO_PLACES).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/shares_memory.c");
-    for (source, program, options) in [
-        (source, "shares_memory", &["-O0"][..]),
-        (
-            file("library.c"),
-            "library.so",
-            &["-O1", "-shared", "-fPIC", "-Wl,--build-id=sha1"],
-        ),
-    ] {
-        let mut compiler = Command::new("cc");
-        compiler.arg("-fno-omit-frame-pointer").args(options);
-        command::text(compiler.arg(source).arg("-o").arg(file(program))).unwrap();
-    }
+    compile_with_two_places("shares_memory", folder.path());
     for (has_log, unwind) in [(false, ""), (true, ""), (true, "dwarf")] {
         let mut tool = run(unwinding(unwind));
         tool.args(if has_log {
