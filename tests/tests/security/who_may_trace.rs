@@ -104,6 +104,19 @@ impl Rights {
         }
     }
 
+    /// Returns the rights of a process with one user, and the group of the same number.
+    fn of_one_user(user: u32, capabilities: u64, namespace: char) -> Self {
+        Self {
+            users: [user; 4],
+            groups: [user; 4],
+            group: -1,
+            permitted: capabilities,
+            effective: capabilities,
+            dumpable: 1,
+            namespace,
+        }
+    }
+
     /// Returns a tracer with one kind of each.
     fn of_tracer(chance: &mut Chance, target: &Self) -> Self {
         let permitted = chance.pick(&[
@@ -498,30 +511,22 @@ fn what_is_in_a_user_namespace_is_given_to_the_user_who_has_made_it() {
     if let Some(scope) = &scope {
         scope.set(0);
     }
-    let one = |user: u32, namespace, capabilities| Rights {
-        users: [user; 4],
-        groups: [user; 4],
-        group: -1,
-        permitted: capabilities,
-        effective: capabilities,
-        dumpable: 1,
-        namespace,
-    };
-    let own = one(ATTACKER, 'l', SYS_PTRACE | NET_RAW);
+    let one = Rights::of_one_user;
+    let own = one(ATTACKER, SYS_PTRACE | NET_RAW, 'l');
     let undumpable = Rights { dumpable: 0, ..own };
-    let [outside, another, root] = [ATTACKER, VICTIM, 0].map(|user| one(user, 'n', 0));
+    let [outside, another, root] = [ATTACKER, VICTIM, 0].map(|user| one(user, 0, 'n'));
     for (target, tracer, is_allowed) in [
         (own, outside, true),
-        (one(ATTACKER, 'l', 0), outside, true),
-        (one(0, 'l', SYS_PTRACE), root, true),
+        (one(ATTACKER, 0, 'l'), outside, true),
+        (one(0, SYS_PTRACE, 'l'), root, true),
         // Its memory counts outside, where it was executed.
         (undumpable, outside, false),
         (own, another, false),
         (own, root, false),
         // Made by root: the ids are the tracer's own there.
-        (one(ATTACKER, 'e', 0), outside, false),
+        (one(ATTACKER, 0, 'e'), outside, false),
         // A namespace beside it, of the same owner.
-        (own, one(ATTACKER, 'l', 0), false),
+        (own, one(ATTACKER, 0, 'l'), false),
         (own, own, false),
     ] {
         let service = Some((socket.as_path(), Conversation::Own));
@@ -544,15 +549,7 @@ fn who_may_trace_all_is_given_all_only_in_a_conversation_of_its_own() {
     if let Some(scope) = &scope {
         scope.set(0);
     }
-    let one = |user: u32, capabilities, namespace| Rights {
-        users: [user; 4],
-        groups: [user; 4],
-        group: -1,
-        permitted: capabilities,
-        effective: capabilities,
-        dumpable: 1,
-        namespace,
-    };
+    let one = Rights::of_one_user;
     let [tracer, root] = [ATTACKER, 0].map(|user| one(user, SYS_PTRACE | DAC_READ_SEARCH, 'n'));
     let targets = [
         one(VICTIM, 0, 'n'),
