@@ -239,6 +239,7 @@ cases! {
         a_child_has_its_parents_names
         a_child_that_is_not_traced_keeps_its_parents_identifiers
         a_child_has_no_part_in_its_parents_streams
+        a_child_waits_at_no_pipe_of_its_parent
         a_child_that_has_a_stream_of_its_own_has_no_part_in_its_parents_either
         a_child_that_ends_leaves_its_parents_streams_alone
         a_child_made_while_other_threads_use_streams_can_make_its_own

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "processes.h"
 #include <pthread.h>
+#include <sys/stat.h>
 
 /* clause: fork.inherited */
 CASE(an_inherited_stream_traces_a_forked_child_at_once)
@@ -138,6 +139,60 @@ CASE(a_child_has_no_part_in_its_parents_streams)
     posix_trace_event(type, NULL, 0);
     EXPECT(trid, type);
     expect_status(trid, POSIX_TRACE_RUNNING, POSIX_TRACE_NOT_FULL);
+}
+
+/* Counts the pipes that this process has, whichever descriptors they have. */
+static int count_pipes(void)
+{
+    static ino_t seen[64];
+    int count = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        struct stat found;
+        int nth = 0;
+
+        if (fstat(fd, &found) != 0 || !S_ISFIFO(found.st_mode))
+            continue;
+        while (nth < count && seen[nth] != found.st_ino)
+            nth++;
+        if (nth == count && count < 64)
+            seen[count++] = found.st_ino;
+    }
+    return count;
+}
+
+/* Has a reader wait for an event that does not come. */
+static void wait_in_vain(void)
+{
+    trace_id_t trid = stream_with(POSIX_TRACE_CLOSE_FOR_CHILD);
+    struct timespec soon;
+
+    /* A shorter wait sleeps at no pipe. */
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_sec++;
+    CHECK_CALL(posix_trace_timedgetnext_event(trid, &info, data, sizeof data, &length, &unavailable, &soon),
+               ETIMEDOUT);
+    OK(posix_trace_shutdown(trid));
+}
+
+/* clause: fork.controller */
+CASE(a_child_waits_at_no_pipe_of_its_parent)
+{
+    int pipes;
+    pid_t child;
+
+    wait_in_vain();
+    pipes = count_pipes();
+    wait_in_vain();
+    CHECK_EQUAL(count_pipes(), pipes);
+    child = fork();
+    if (child == 0) {
+        /* A byte in one that both have would wake either of them. */
+        wait_in_vain();
+        CHECK_EQUAL(count_pipes(), pipes + 1);
+        exit(0);
+    }
+    expect_end(child);
 }
 
 /* clause: id.child fork.controller */

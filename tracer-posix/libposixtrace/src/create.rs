@@ -23,7 +23,8 @@ use super::types::{TraceAttr, TraceId};
 ///
 /// # Errors
 ///
-/// Returns `ESRCH`, `EPERM`, `EINVAL`, `EAGAIN` or `ENOMEM` as the standard says.
+/// Returns `ESRCH`, `EPERM`, `EINVAL`, `EAGAIN` or `ENOMEM` as the standard says; `EMFILE` or
+/// `ENFILE` when no descriptor is left to find the process's area.
 ///
 /// # Safety
 ///
@@ -45,7 +46,8 @@ pub unsafe extern "C" fn posix_trace_create(
 ///
 /// As [`posix_trace_create`]; `EBADF` for a descriptor that is not open for writing; `EINVAL` for a
 /// file that is not a regular one, or a log too small for one event; `ENOSPC` and `EFBIG` where
-/// there is no space for the log.
+/// there is no space for the log; `EMFILE` and `ENFILE` where no descriptor is left for it and for
+/// the recorder.
 ///
 /// # Safety
 ///

@@ -73,7 +73,7 @@ pub enum CreateError {
     /// The log cannot be written.
     #[error(transparent)]
     Log(#[from] WriteError),
-    /// `ENOMEM`: no recorder is available.
+    /// `EMFILE` or `ENFILE` where no descriptor is left for a recorder, else `ENOMEM`.
     #[error("cannot make the process that records")]
     Recorder(#[source] io::Error),
     /// The recorder could not make the stream; this is the standard's error number.
@@ -91,7 +91,10 @@ impl CreateError {
             Self::Log(error) => error.error_number(),
             Self::Agent(error) => error.error_number(),
             Self::Count(error) => error.error_number(),
-            Self::Recorder(_) => libc::ENOMEM,
+            Self::Recorder(error) => match error.raw_os_error() {
+                Some(number @ (libc::EMFILE | libc::ENFILE)) => number,
+                _ => libc::ENOMEM,
+            },
             Self::Refused(error) => *error,
         }
     }

@@ -348,6 +348,11 @@ impl FindError {
             Self::NotPermitted { source, .. } if source.raw_os_error() == Some(libc::ENOMEM) => {
                 libc::ENOMEM
             }
+            Self::NotPermitted { source, .. } | Self::Map { source, .. }
+                if lacks_descriptors(source) =>
+            {
+                source.raw_os_error().unwrap_or(libc::EMFILE)
+            }
             Self::NotPermitted { .. }
             | Self::OnlyMapped { .. }
             | Self::WithoutFile { .. }
@@ -369,6 +374,11 @@ impl FindError {
             Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EAGAIN)
         )
     }
+}
+
+/// Tells whether something failed for want of a descriptor, of this process or of the machine.
+fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::emit::lock::{PiGuard, PiLock};
 use crate::emit::thread::own_tid;
 use crate::layout::wake;
 use crate::system::descriptor::Identity;
+use crate::system::pids::own_pid;
 use crate::system::scheduling::Scheduling;
 use crate::system::thread;
 use crate::system::thread::HeldBack;
@@ -44,6 +45,8 @@ pub struct Bell {
 struct Pipe {
     reading: RawFd,
     writing: RawFd,
+    /// Pid of the process that has made it. Its forked children have it too, and it is not theirs.
+    owner: i32,
     /// The program may close them, and open something else as the same descriptors.
     identity: Identity,
 }
@@ -195,7 +198,7 @@ impl Pipe {
     fn free_or_new() -> io::Result<Self> {
         let left = locked(&FREE).and_then(|mut free| free.pop());
         match left {
-            Some(pipe) if pipe.is(pipe.reading) && pipe.is(pipe.writing) => {
+            Some(pipe) if pipe.is_own() && pipe.is(pipe.reading) && pipe.is(pipe.writing) => {
                 pipe.empty();
                 Ok(pipe)
             }
@@ -213,8 +216,15 @@ impl Pipe {
         Ok(Self {
             reading,
             writing,
+            owner: own_pid(),
             identity: Identity::read(reading)?,
         })
+    }
+
+    /// Tells whether no other process sleeps there. In a child an inherited one stays open: its
+    /// thread may be in a signal handler of one that was about to sleep.
+    fn is_own(self) -> bool {
+        self.owner == own_pid()
     }
 
     /// Tells whether this descriptor still is one of its ends.
