@@ -52,6 +52,54 @@ int main(void)
 }
 #endif
 
+#ifdef PROGRAM_deadlock_beside
+/* Two threads wait for a lock of each other while a third one goes on, until it ends; or until their time is up. */
+static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t both_have_one;
+
+static void wait_for(pthread_mutex_t *lock)
+{
+#ifdef FIXED
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 3;
+    pthread_mutex_timedlock(lock, &until);
+#else
+    pthread_mutex_lock(lock);
+#endif
+}
+
+static void *other(void *unused)
+{
+    pthread_mutex_lock(&second);
+    pthread_barrier_wait(&both_have_one);
+    wait_for(&first);
+    return unused;
+}
+
+static void *tick(void *unused)
+{
+    for (;;)
+        usleep(10000);
+    return unused;
+}
+
+int main(void)
+{
+    pthread_t threads[2];
+
+    alarm(5);
+    pthread_barrier_init(&both_have_one, NULL, 2);
+    if (pthread_create(&threads[0], NULL, other, NULL) != 0 || pthread_create(&threads[1], NULL, tick, NULL) != 0)
+        return EXIT_FAILURE;
+    pthread_mutex_lock(&first);
+    pthread_barrier_wait(&both_have_one);
+    wait_for(&second);
+    return EXIT_SUCCESS;
+}
+#endif
+
 #ifdef PROGRAM_lock_convoy
 /* All threads need one lock for most of their work: one works, the others wait for it in futex(). */
 enum { THREADS = 8, ROUNDS = 40 };

@@ -495,6 +495,26 @@ fn a_deadlock_is_named_and_the_next_command_finds_its_circle() {
 
 #[test]
 #[ignore = "loads eBPF"]
+fn threads_that_wait_for_each_other_may_hang_while_others_go_on() {
+    if missing_right().is_some() {
+        return;
+    }
+    let explain = |kind| {
+        let program = Program::new("deadlock_beside", kind);
+        // All calls: of one that is not recorded it is not known whether it has a time limit.
+        let options = ["--locks", "--duration", "2s", "--call-cost", "100"];
+        program.explain_with(&options, &NOTHING)
+    };
+    let slow = explain(Kind::Slow);
+    slow.names_first("hung", &["deadlock_beside", "wait for each other", "mutex"]);
+    let hung = &slow.findings()[0];
+    assert_eq!(hung["count"], 2, "{hung:#}");
+    let twin = explain(Kind::Fixed);
+    assert!(twin.has("lock") && !twin.has("hung"), "{:#}", twin.0);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
 fn a_process_that_waits_for_work_does_not_hang() {
     if missing_right().is_some() {
         return;

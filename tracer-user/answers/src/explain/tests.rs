@@ -3,8 +3,8 @@
 use tracer_analysis::Thread;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    FaultData, ForkData, SwitchInData, SwitchOutData, SyscallEnterData, SyscallExitData,
-    WakeupData, waits_in,
+    FaultData, ForkData, LockWaitData, SwitchInData, SwitchOutData, SyscallEnterData,
+    SyscallExitData, WakeupData, waits_in,
 };
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::LossCause;
@@ -245,6 +245,56 @@ fn what_has_a_time_limit_does_not_hang() {
     assert_eq!(hung([lock, sleep]), None);
     let timed = (FUTEX, [0x1000, 0x89, 0, 0x3000, 0, 0]);
     assert_eq!(hung([lock, timed]), None);
+}
+
+#[test]
+fn threads_that_wait_for_locks_of_each_other_hang_while_others_go_on() {
+    let hung = |holders: [(i32, u64); 2], limit, waited| {
+        let mut made = Made::new(&[(1, "one"), (2, "two"), (3, "ticks")]);
+        // A lock has an owner that is known as a thread of the process.
+        for tid in 1..=3 {
+            made.switch_in(thread(1, tid));
+            made.now += 1000;
+            made.switch_out(thread(1, tid), SLEEPS, None);
+        }
+        for (nth, (tid, (holder, lock))) in (1..).zip(holders).enumerate() {
+            let of = thread(1, tid);
+            made.switch_in(of);
+            let operation = if limit == 0 { 0x80 } else { 0x89 };
+            made.enter(of, FUTEX, [lock, operation, 2, limit, 0, 0], None);
+            let mut data = LockWaitData::new_zeroed();
+            (data.address, data.operation, data.value) = (lock, 128, 2);
+            (data.parts, data.own_tid) = (7, u32::try_from(tid).unwrap());
+            let holder = u64::try_from(holder).unwrap();
+            (data.memory[2], data.memory[3]) = (2, holder | 1 << 32);
+            made.event(EventTypeId::LOCK_WAIT, of, data.as_bytes());
+            made.switch_out(of, SLEEPS, Some(FUTEX));
+            made.now += u64::try_from(nth).unwrap();
+        }
+        let ticks = thread(1, 3);
+        let rounds = waited / (10 * MS);
+        for _ in 0..rounds {
+            made.switch_in(ticks);
+            made.enter(ticks, NANOSLEEP, [0x2000, 0, 0, 0, 0, 0], None);
+            made.now += 100_000;
+            made.switch_out(ticks, SLEEPS, Some(NANOSLEEP));
+            made.now += 10 * MS;
+            made.switch_in(ticks);
+            made.exit(ticks, NANOSLEEP, 0);
+        }
+        made.switch_out(ticks, SLEEPS, None);
+        made.finding("hung")
+    };
+    let circle = [(2, 0x1000), (1, 0x5000)];
+    let found = hung(circle, 0, 2000 * MS).unwrap();
+    assert_eq!(found.count, 2);
+    assert!(found.what.contains("may wait for each other"), "{found:?}");
+    assert!(found.what.contains("mutex 0x1000, which two 1/2 had"));
+    assert!(matches!(found.sure, Sure::Inferred(_)), "{found:?}");
+    // Not long enough, with a time limit, and both for one that goes on.
+    assert_eq!(hung(circle, 0, 500 * MS), None);
+    assert_eq!(hung(circle, 0x3000, 2000 * MS), None);
+    assert_eq!(hung([(3, 0x1000), (3, 0x5000)], 0, 2000 * MS), None);
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub enum WaitClass {
     Other,
     /// A lock of a program (`futex()`): its value says that others want it too.
     Lock,
+    /// Such a lock, for which the thread waits with a time limit.
+    TimedLock,
     /// A lock of a file.
     FileLock,
     /// A futex of which it is not known whether it is a lock.
@@ -178,10 +180,9 @@ fn of_futex(name: &str, [_, op, value, timeout, ..]: &[u64; 6]) -> WaitClass {
     }
     let value = value & 0xffff_ffff;
     match (op & COMMAND, value) {
-        // LOCK_PI, LOCK_PI2
-        (6 | 13, _) => WaitClass::Lock,
-        // WAIT, WAIT_BITSET
-        (0 | 9, 2 | 3) => WaitClass::Lock,
+        // LOCK_PI, LOCK_PI2, and WAIT, WAIT_BITSET
+        (6 | 13, _) | (0 | 9, 2 | 3) if *timeout != 0 => WaitClass::TimedLock,
+        (6 | 13, _) | (0 | 9, 2 | 3) => WaitClass::Lock,
         (9, tid) if op & PRIVATE == 0 && tid > 3 && *timeout == 0 => WaitClass::Join,
         (0 | 9, _) if *timeout != 0 => WaitClass::TimedFutex,
         _ => WaitClass::Futex,
@@ -196,6 +197,18 @@ impl WaitClass {
             Inside::Call(key) => of_call(key, None),
             Inside::Unknown | Inside::Fault | Inside::Exit | Inside::Kernel => Self::Other,
         }
+    }
+
+    /// Tells whether it is a lock of a program.
+    #[must_use]
+    pub fn is_lock(self) -> bool {
+        matches!(self, Self::Lock | Self::TimedLock)
+    }
+
+    /// Tells whether such a wait has a time limit: it ends.
+    #[must_use]
+    pub fn has_limit(self) -> bool {
+        matches!(self, Self::Sleep | Self::TimedFutex | Self::TimedLock)
     }
 
     /// Tells whether programs wait so for something to do: such a wait is no sign that anything is
@@ -223,6 +236,7 @@ mod tests {
             )
         };
         assert_eq!(futex(0x80, 2, 0), WaitClass::Lock, "a mutex");
+        assert_eq!(futex(0x189, 2, 0x2000), WaitClass::TimedLock, "for a time");
         assert_eq!(
             futex(0x86, 0, 0),
             WaitClass::Lock,

@@ -144,8 +144,13 @@ pub fn sleeps(facts: &TraceFacts) -> Vec<RuleFinding> {
         let is_within_another = |leaf: &Leaf| {
             let path = facts.path.as_ref();
             let outer = path.and_then(|path| path.parts.get(leaf.within?));
-            let classes = [WaitClass::Lock, WaitClass::FileLock, WaitClass::Child];
-            outer.is_some_and(|outer| is_wait_of(facts, outer, &classes))
+            const CLASSES: [WaitClass; 4] = [
+                WaitClass::Lock,
+                WaitClass::TimedLock,
+                WaitClass::FileLock,
+                WaitClass::Child,
+            ];
+            outer.is_some_and(|outer| is_wait_of(facts, outer, &CLASSES))
         };
         found.share = share_on_path(facts, crew, waits.total.ns, |leaf| {
             is_wait_of(facts, leaf, &[WaitClass::Sleep]) && !is_within_another(leaf)

@@ -1,6 +1,7 @@
 //! Rules: each finds one kind of reason, in facts alone. `docs/explain.md` has a row for each.
 
 mod calls;
+mod circles;
 mod cpu;
 mod devices;
 mod processes;

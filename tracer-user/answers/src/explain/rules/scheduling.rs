@@ -2,7 +2,7 @@
 
 use tracer_analysis::{Interrupt, PathPart};
 
-use super::super::facts::{TraceFacts, WaitClass};
+use super::super::facts::TraceFacts;
 use super::super::finding::{RuleFinding, Sure};
 use super::support::{crew_name, harmless, share, thousandths};
 use crate::queries::words::{inside, task, thread};
@@ -15,13 +15,13 @@ const MANY: u64 = 64;
 /// Finds threads that wait for one that has no CPU, since a third one has it.
 pub fn inverted(facts: &TraceFacts) -> Vec<RuleFinding> {
     let all = facts.queues.inverted().into_iter();
-    let all = all.filter(|(key, _)| facts.details.get(key.reason).class == WaitClass::Lock);
+    let all = all.filter(|(key, _)| facts.details.get(key.reason).class.is_lock());
     let found = all.filter_map(|(key, inverted)| {
         let (waits, holder, instead) = (key.thread, key.holder, key.instead);
         let locks = facts
             .waits
             .iter()
-            .filter(|(key, _)| key.thread == waits && facts.detail(key).class == WaitClass::Lock);
+            .filter(|(key, _)| key.thread == waits && facts.detail(key).class.is_lock());
         let in_locks: u64 = locks.map(|(_, total)| total.ns).sum();
         // Any holder of a lock may lose its CPU now and then.
         if in_locks == 0 || inverted.ns * 2 < in_locks || instead.thread == holder {

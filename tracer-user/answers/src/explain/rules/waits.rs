@@ -9,6 +9,7 @@ use tracer_analysis::{
 
 use super::super::facts::{Leaf, TraceFacts, WaitClass};
 use super::super::finding::{RuleFinding, Sure};
+use super::circles::circles;
 use super::support::{
     CrewWaits, by_crew, harmless, is_wait_of, most, of_waits, share, share_on_path, thousandths,
 };
@@ -19,7 +20,7 @@ const MANY: u64 = 20;
 
 /// Finds locks that threads wait for.
 pub fn locks(facts: &TraceFacts) -> Vec<RuleFinding> {
-    const CLASSES: [WaitClass; 2] = [WaitClass::Lock, WaitClass::FileLock];
+    const CLASSES: [WaitClass; 3] = [WaitClass::Lock, WaitClass::TimedLock, WaitClass::FileLock];
     let crews = by_crew(facts, |_, detail| CLASSES.contains(&detail.class));
     let known = crews.into_iter().map(|(crew, waits)| {
         let mut found = of_waits(facts, "lock", crew, &waits);
@@ -207,15 +208,24 @@ pub fn children(facts: &TraceFacts) -> Vec<RuleFinding> {
     found.collect()
 }
 
-/// Finds that nothing moves: all threads wait, from the beginning to the end.
+/// Finds waits without end: of all threads, or of some for each other.
 pub fn hung(facts: &TraceFacts) -> Vec<RuleFinding> {
+    let of_all = all_hang(facts);
+    if of_all.is_empty() {
+        return circles(facts);
+    }
+    of_all
+}
+
+/// Finds that nothing moves: all threads wait, from the beginning to the end.
+fn all_hang(facts: &TraceFacts) -> Vec<RuleFinding> {
     let Some(still) = facts.statistics.paths.stillness() else {
         return Vec::new();
     };
     let open = by_crew(facts, |key, _| key.by == EndedBy::Nothing);
     // What has a time limit comes.
     let mut classes = facts.waits.iter().map(|(key, _)| facts.detail(key).class);
-    if classes.any(|class| matches!(class, WaitClass::Sleep | WaitClass::TimedFutex)) {
+    if classes.any(WaitClass::has_limit) {
         return Vec::new();
     }
     // Without what the call was given, it is not known whether it has one.
