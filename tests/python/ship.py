@@ -620,14 +620,30 @@ class Shipping(unittest.TestCase):
         seed = random.randrange(1 << 32)
         print(f"seed {seed}")
         chance = random.Random(seed)
+        # Tables come to the server one after the other, in a moment at the end of the way through a slice.
+        left, is_due = [0], threading.Event()
+
+        def look(*_):
+            left[0] -= 1
+            if left[0] == 0:
+                is_due.set()
+
+        between = Between(weed.ports[0], look=look)
+        self.addCleanup(between.stop)
+        self.variables = weed.environment() | {"AWS_ENDPOINT": between.url}
         amid = 0
-        for log in logs:
+        for nth, log in enumerate(logs):
             self.put(log)
             # What has just changed is not taken yet.
             time.sleep(1.1)
+            left[0] = chance.randint(1, 20)
+            is_due.clear()
             process = self.begin("s3://traces/fleet")
             wait_for(lambda: glob.glob(f"{self.spool}/.queue/*.slice"), 20)
-            time.sleep(chance.uniform(0, 0.5))
+            if os.path.getsize(log) > 1 << 20 or nth // len(LOGS) % 2 == 0:
+                time.sleep(chance.uniform(0, 0.5))
+            else:
+                wait_for(lambda: is_due.is_set() or not self.waiting(), 60)
             process.kill()
             process.wait()
             tables = {}
@@ -673,7 +689,7 @@ class Shipping(unittest.TestCase):
         chance = random.Random(seed)
         # What the kernel has handed to the device is in this file: that is what a host has when it begins anew.
         disk, mounted = os.path.join(self.folder, "disk"), self.made("mounted")
-        subprocess.run(["truncate", "-s", "256M", disk], check=True)
+        subprocess.run(["truncate", "-s", "512M", disk], check=True)
         subprocess.run(["mkfs.ext4", "-q", disk], check=True)
 
         def mount():
@@ -823,6 +839,19 @@ class Shipping(unittest.TestCase):
         self.variables = {}
         self.ship(f"file://{self.store}")
         self.check(self.store, [LOGS[0]])
+
+    def test_a_server_that_is_away_costs_no_tables(self):
+        server = Answers(lambda *_: (503, {}, b""))
+        self.addCleanup(server.stop)
+        self.variables = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1",
+                          "AWS_ENDPOINT": server.url, "AWS_ALLOW_HTTP": "true"}
+        for log in self.varied(3):
+            self.put(log)
+        self.begin("s3://traces/fleet")
+        wait_for(lambda: sum(method == "HEAD" for method, *_ in server.asked) >= 4)
+        # The first of all is to be put. From then on it is asked whether the server answers.
+        self.assertEqual([method for method, *_ in server.asked[1:]], ["HEAD"] * (len(server.asked) - 1))
+        self.assertEqual(len(self.waiting()), 3)
 
     def test_a_clock_that_is_set_neither_hurries_nor_stops_it(self):
         library = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")

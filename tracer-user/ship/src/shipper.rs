@@ -350,9 +350,15 @@ impl Shipper {
             return Ok(self.counts_work());
         };
         let (way, of) = (Arc::clone(&self.way), entry.clone());
+        let has_failed = !self.failed.is_empty();
         Ok(Some(Work {
             entry: Some(entry),
-            going: Box::pin(async move { way.ship(of).await }),
+            going: Box::pin(async move {
+                if has_failed && !of.is_stored {
+                    way.target.ask().await.map_err(Failure::Other)?;
+                }
+                way.ship(of).await
+            }),
         }))
     }
 

@@ -210,6 +210,21 @@ impl Target {
         format!("{}/{name}", self.shown)
     }
 
+    /// Asks the store for an object, to find out whether it answers before tables are made for it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be reached, or cannot answer now.
+    pub async fn ask(&self) -> anyhow::Result<()> {
+        match self.store.head(&self.prefix.clone().join("ship")).await {
+            Err(error @ object_store::Error::Generic { .. }) => {
+                Err(error).with_context(|| format!("cannot reach {}{}", self.shown, self.hint))
+            }
+            // There is none, or it may not be seen: both are answers.
+            _ => Ok(()),
+        }
+    }
+
     /// Begins to put an object under a name below the prefix. Nothing is asked of the store yet.
     pub fn upload(&self, name: &str) -> Upload<'_> {
         let mut path = self.prefix.clone();

@@ -91,9 +91,10 @@ fn run_with_servers(program: &Path, is_long: bool) -> anyhow::Result<()> {
     )?;
     process::run(
         record()?
-            .args(["run", "--events", RECORDED, "--ring-size", "32M", "--log"])
+            .args(["run", "--events", RECORDED])
+            .args(["--ring-size", "32M", "--stream-size", "64M", "--log"])
             .arg(calls)
-            .args(["--", "sh", "-c", "ls -lR /usr > /dev/null"]),
+            .args(["--", "sh", "-c", MANY_CALLS]),
     )?;
     let mut test = privilege::as_root("env", "fill a small disk")?;
     test.arg(format!("AZURITE={}", node::azurite()?.display()));
@@ -108,6 +109,9 @@ fn run_with_servers(program: &Path, is_long: bool) -> anyhow::Result<()> {
             .args(&logs),
     )
 }
+
+/// Command of the large slice. It looks at as many files on any machine that has them.
+const MANY_CALLS: &str = "find /usr | head -n 50000 | xargs -d '\\n' ls -ld > /dev/null";
 
 /// Families of events of the large slice.
 const RECORDED: &str = "fork,exec,exit,switch,wakeup,syscall";
