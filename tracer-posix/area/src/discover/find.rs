@@ -287,7 +287,7 @@ pub enum FindError {
         /// The process asked for.
         pid: i32,
     },
-    /// `EPERM`.
+    /// `EPERM`; `ENOMEM`, `EMFILE` or `ENFILE` where that is what was lacking.
     #[error("not permitted to look into process {pid}")]
     NotPermitted {
         /// The process asked for.
@@ -328,7 +328,7 @@ pub enum FindError {
         /// The process asked for.
         pid: i32,
     },
-    /// A system call failed.
+    /// A system call failed: `EMFILE` or `ENFILE` where no descriptor was left, else `ENOMEM`.
     #[error("cannot map the trace area of process {pid}")]
     Map {
         /// The process asked for.
