@@ -8,9 +8,9 @@
  * The library has `in_a` and `in_b`, each in pages of its own, which call what they are given.
  */
 #define _GNU_SOURCE
+#include "file_offset.h"
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -30,22 +30,6 @@ __attribute__((noinline)) static void point(void)
     register long first __asm__("x0") = descriptor;
     __asm__ volatile("svc 0" : "+r"(first) : "r"(call) : "memory");
 #endif
-}
-
-static int find_offset(struct dl_phdr_info *info, size_t size, void *of)
-{
-    uintptr_t *address = of;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && *address >= start &&
-            *address < start + segment->p_memsz) {
-            *address = *address - start + segment->p_offset;
-            return 1;
-        }
-    }
-    return 0;
 }
 
 int main(int count, char **typed)

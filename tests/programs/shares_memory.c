@@ -10,9 +10,9 @@
  */
 #define _GNU_SOURCE
 #include "code.h"
+#include "file_offset.h"
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <link.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -34,22 +34,6 @@ static char *place;
 static FILE *notes;
 /* To the second process, and to the first one. */
 static int orders[2], answers[2];
-
-static int find_offset(struct dl_phdr_info *info, size_t size, void *of)
-{
-    uintptr_t *address = of;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && *address >= start &&
-            *address < start + segment->p_memsz) {
-            *address = *address - start + segment->p_offset;
-            return 1;
-        }
-    }
-    return 0;
-}
 
 static void put(int which)
 {
