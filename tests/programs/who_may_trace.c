@@ -10,6 +10,8 @@
  * RELATION: s, both are children of one process; d, the target is a child of the tracer; p, the target lets any process
  * trace it (Yama).
  *
+ * Where the file cannot be opened the tracer proves its right by pidfd_getfd().
+ *
  * With "lent" the tracer connects while none of its capabilities is in force, as a process does that another one lends a
  * conversation.
  *
@@ -111,20 +113,38 @@ static void take(const struct rights *r, pid_t peer)
         check("dumpable", prctl(PR_SET_DUMPABLE, r->dumpable));
 }
 
-/* Says hello to the service, with a pidfd and the memory; without that where it could not be opened. Returns whether it is granted. */
+/* Sends a message with these files. Returns whether the service grants it. */
+static int grants(int service, const unsigned char *text, size_t bytes, const int *files, int count)
+{
+    char space[CMSG_SPACE(2 * sizeof(int))] = {0};
+    struct iovec part = {(void *)text, bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
+    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
+    unsigned char answer[5];
+
+    control->cmsg_level = SOL_SOCKET;
+    control->cmsg_type = SCM_RIGHTS;
+    control->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
+    memcpy(CMSG_DATA(control), files, (size_t)count * sizeof(int));
+    check("message", (int)sendmsg(service, &message, 0));
+    if (recv(service, answer, sizeof(answer), MSG_WAITALL) != sizeof(answer))
+        must("answer", EPROTO);
+    /* Done is 0. */
+    return answer[4] == 0;
+}
+
+/*
+ * Says hello to the service, with a pidfd and the memory; where that could not be opened, after the call that proves the
+ * right. Returns whether it is granted.
+ */
 static int granted(const char *path, const struct rights *lent, pid_t target, int memory)
 {
     /* Hello of version 2; of the process that is proven; without children; 4096 bytes; the newest. */
     static const unsigned char hello[] = {7, 0, 0, 0, 0, 2, 0, 0, 0x80, 0x20, 0};
+    static const unsigned char prove[] = {1, 0, 0, 0, 6};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timeval most = {20, 0};
     int files[2] = {(int)syscall(SYS_pidfd_open, target, 0), memory};
-    int count = memory < 0 ? 1 : 2;
-    char space[CMSG_SPACE(sizeof(files))] = {0};
-    struct iovec part = {(void *)hello, sizeof(hello)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = CMSG_SPACE((size_t)count * sizeof(int))};
-    struct cmsghdr *control = CMSG_FIRSTHDR(&message);
-    unsigned char answer[5];
     int service = socket(AF_UNIX, SOCK_STREAM, 0);
 
     check("pidfd", files[0]);
@@ -135,15 +155,12 @@ static int granted(const char *path, const struct rights *lent, pid_t target, in
     if (lent != NULL)
         set_capabilities(lent->permitted, lent->effective);
     check("timeout", setsockopt(service, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)));
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));
-    memcpy(CMSG_DATA(control), files, (size_t)count * sizeof(int));
-    check("hello", (int)sendmsg(service, &message, 0));
-    if (recv(service, answer, sizeof(answer), MSG_WAITALL) != sizeof(answer))
-        must("answer", EPROTO);
-    /* Done is 0. */
-    return answer[4] == 0;
+    if (memory < 0) {
+        if (!grants(service, prove, sizeof(prove), files, 1))
+            return 0;
+        syscall(SYS_pidfd_getfd, files[0], -1, 0);
+    }
+    return grants(service, hello, sizeof(hello), files, memory < 0 ? 1 : 2);
 }
 
 static void ask(pid_t target, unsigned owner, const char *service, const struct rights *lent)

@@ -11,6 +11,7 @@ mod logs;
 mod namespaces;
 mod pids;
 mod proofs;
+mod proving_calls;
 mod serve;
 mod served;
 mod weather;

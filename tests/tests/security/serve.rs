@@ -143,7 +143,7 @@ impl Service {
     }
 
     /// Whether it has a program at this tracepoint.
-    fn attached_to(&self, tracepoint: &str) -> bool {
+    pub fn attached_to(&self, tracepoint: &str) -> bool {
         let all = fs::read_dir(format!("/proc/{}/fdinfo", self.pid())).unwrap();
         // A descriptor may be closed meanwhile.
         let mut all = all.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());

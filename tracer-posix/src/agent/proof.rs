@@ -1,12 +1,15 @@
 //! Proof that this process may trace another: descriptors that the kernel gives by the rules of
-//! `ptrace`.
+//! `ptrace`, or a call that it allows by them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::thread;
 
 use super::protocol::PROOF_DESCRIPTORS;
 use super::unforked::Unforked;
+use crate::logged::BlockedSignals;
+use tracer_area::descriptor::Guarded;
 use tracer_area::own_pid;
 
 /// Descriptors that go with a message that names a process. They are open only while the message is
@@ -16,8 +19,8 @@ use tracer_area::own_pid;
 pub struct Proof {
     // Dropped in this order.
     process: OwnedFd,
-    /// `None` where the kernel refuses to open it: the agent may serve the process all the same.
-    memory: Option<File>,
+    /// An error where it cannot be opened: the agent may serve the process all the same.
+    memory: io::Result<File>,
     _unforked: Unforked,
 }
 
@@ -32,7 +35,7 @@ impl Proof {
         };
         let unforked = Unforked::begin();
         let process = open_process(pid).ok()?;
-        let memory = OpenOptions::new().read(true).open(memory).ok();
+        let memory = OpenOptions::new().read(true).open(memory);
         Some(Self {
             process,
             memory,
@@ -43,9 +46,55 @@ impl Proof {
     /// Writes them into `to` in the order in which they are sent, and returns them.
     pub fn descriptors<'a>(&self, to: &'a mut [RawFd; PROOF_DESCRIPTORS]) -> &'a [RawFd] {
         let memory = self.memory.as_ref().map(File::as_raw_fd);
-        *to = [self.process.as_raw_fd(), memory.unwrap_or(-1)];
-        let count = 1 + usize::from(memory.is_some());
+        *to = [
+            self.process.as_raw_fd(),
+            memory.as_ref().copied().unwrap_or(-1),
+        ];
+        let count = 1 + usize::from(memory.is_ok());
         to.get(..count).unwrap_or_default()
+    }
+
+    /// Tells whether the kernel has refused the memory, maybe for the owner and the mode of the
+    /// file alone: then a call may prove the right.
+    pub fn is_refused(&self) -> bool {
+        let error = self.memory.as_ref().err();
+        error.is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    }
+
+    /// Goes on to the call, with the pidfd alone: that gives a child no right.
+    pub fn into_call(self) -> io::Result<ProvingCall> {
+        let process = Guarded::new(self.process)?;
+        Ok(ProvingCall { process })
+    }
+}
+
+/// Call that proves the right to trace a process, for an agent that has its pidfd from here.
+#[derive(Debug)]
+pub struct ProvingCall {
+    process: Guarded<OwnedFd>,
+}
+
+impl ProvingCall {
+    /// Makes the call, in a thread with a table of descriptors of its own: no other thread can
+    /// replace the pidfd there meanwhile, so that the agent believes what it sees. It changes
+    /// nothing: no process has the descriptor that it asks for.
+    pub fn make(self) {
+        let Ok(process) = self.process.get() else {
+            return;
+        };
+        // A handler of the program's is not to run in this thread.
+        let _signals = BlockedSignals::new();
+        thread::scope(|scope| {
+            let call = || {
+                let process = process.as_fd();
+                // SAFETY: takes an integer.
+                unsafe { libc::unshare(libc::CLONE_FILES) };
+                // SAFETY: takes integers only.
+                unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), -1, 0) };
+            };
+            // Without a thread the agent sees no call, and refuses.
+            let _ = thread::Builder::new().spawn_scoped(scope, call);
+        });
     }
 }
 

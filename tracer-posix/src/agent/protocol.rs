@@ -103,14 +103,18 @@ pub enum Ask {
         /// generation. `None`: it has none any more.
         place: Option<[u64; 3]>,
     },
+    /// Announces the call `pidfd_getfd(pidfd, -1, 0)`, by which the controller proves its right
+    /// where it cannot open the process's `mem`; with the pidfd. The `Hello`, `Add` or `Contexts`
+    /// that comes next is proven by it, and brings the pidfd alone.
+    Prove,
 }
 
 /// A reply of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// The reply to `Record`, `Hello`, `Add`, `Control` and `Contexts`.
+    /// The reply to `Record`, `Prove`, `Hello`, `Add`, `Control` and `Contexts`.
     Done,
-    /// The reply to `Record`, `Hello`, `Add` and `Contexts` where the agent refuses.
+    /// The reply to `Record`, `Prove`, `Hello`, `Add` and `Contexts` where the agent refuses.
     Refused {
         /// The standard's error number.
         error: i32,

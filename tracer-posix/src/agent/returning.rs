@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::connection::{Until, connect};
-use super::proof::{Proof, start_time};
+use super::proof::{Proof, ProvingCall, start_time};
 use super::protocol::{Answer, Ask, PLAIN_VERSION, VERSION};
 use super::source::{Request, send};
 use crate::wire::read_message;
@@ -17,8 +17,8 @@ use tracer_engine::source::Control;
 /// Time between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Longest time that one step takes. It reads an answer that has begun to arrive, or sends
-/// messages.
+/// Longest time that a part of one step takes: it reads an answer that has begun to arrive, or
+/// sends messages, or waits for the answer by which a call is expected.
 const STEP: Duration = Duration::from_millis(20);
 
 /// Longest time that an agent may take to answer: it loads its programs first.
@@ -87,35 +87,69 @@ impl Wish {
         self.control.as_ref().map(in_words)
     }
 
-    /// Passes all messages to `tell`, each with its proof: the descriptors of one process are open
-    /// at a time. Skips a process that has ended, even if another one has its pid by now. Returns
-    /// the number of messages; `None` if no process is left, or `tell` has failed.
-    fn say_all(&self, mut tell: impl FnMut(&Ask, Option<&Proof>) -> Option<()>) -> Option<usize> {
-        let mut said = 0;
-        for (pid, began) in &self.processes {
+    /// Passes the messages that are left to `tell`, each with its proof: the descriptors of one
+    /// process are open at a time. Skips a process that has ended, even if another one has its pid
+    /// by now. Ends with a message whose answer is needed before the next one, or when no message
+    /// is left. `None` if no process is left, or `tell` has failed.
+    fn say_on(
+        &self,
+        progress: &mut Progress,
+        mut tell: impl FnMut(&Ask, Option<&Proof>) -> Option<()>,
+    ) -> Option<()> {
+        while let Some((pid, began)) = self.processes.get(progress.next) {
             let proof = Proof::open(*pid);
             // Compared after the descriptors were opened: so they are of this process.
             if began.is_some() && start_time(*pid) != *began {
+                progress.next += 1;
                 continue;
             }
-            let ask = if said == 0 {
-                if let Some(record) = self.record() {
-                    tell(&record, None)?;
-                    said += 1;
-                }
-                self.hello_for(*pid)
-            } else {
-                Ask::Add { pid: *pid }
+            if progress.said == 0
+                && let Some(record) = self.record()
+            {
+                tell(&record, None)?;
+                progress.said += 1;
+            }
+            let is_proven = std::mem::take(&mut progress.is_proven);
+            let is_refused = proof.as_ref().is_some_and(Proof::is_refused);
+            if is_refused && !is_proven {
+                tell(&Ask::Prove, proof.as_ref())?;
+                progress.said += 1;
+                progress.call = proof.and_then(|proof| proof.into_call().ok());
+                progress.is_proven = true;
+                return Some(());
+            }
+            let ask = match progress.greeting {
+                Some(_) => Ask::Add { pid: *pid },
+                None => self.hello_for(*pid),
             };
             tell(&ask, proof.as_ref())?;
-            said += 1;
+            progress.said += 1;
+            progress.next += 1;
+            progress.greeting.get_or_insert(progress.said);
         }
-        if let Some(control) = self.control().filter(|_| said > 0) {
+        if let Some(control) = self.control().filter(|_| progress.greeting.is_some()) {
             tell(&control, None)?;
-            said += 1;
+            progress.said += 1;
         }
-        (said > 0).then_some(said)
+        progress.is_done = true;
+        progress.greeting.map(|_| ())
     }
+}
+
+/// Messages of a wish that an agent was told so far.
+#[derive(Debug, Default)]
+struct Progress {
+    said: usize,
+    /// Index of the process that comes next.
+    next: usize,
+    /// Number of messages up to the hello, once that was among them.
+    greeting: Option<usize>,
+    /// Whether the last message announced a call for the next process.
+    is_proven: bool,
+    /// The call.
+    call: Option<ProvingCall>,
+    /// Whether none is left.
+    is_done: bool,
 }
 
 fn in_words(control: &Control) -> Ask {
@@ -136,10 +170,9 @@ pub struct Return {
 #[derive(Debug)]
 struct Asked {
     agent: Guarded<UnixStream>,
+    progress: Progress,
+    /// Number of answers that have come.
     answers: usize,
-    /// Number of answers, from the first on, that may not be refusals: those to the hello, and to
-    /// the message before it.
-    to_be_granted: usize,
     until: Instant,
 }
 
@@ -168,7 +201,7 @@ impl Return {
             self.asked = connect().and_then(|agent| ask(wish, agent));
         }
         let asked = self.asked.as_mut()?;
-        match asked.hear() {
+        match asked.hear(wish) {
             Ok(false) => None,
             Ok(true) => self.asked.take().map(|asked| asked.agent),
             Err(_) => {
@@ -179,48 +212,83 @@ impl Return {
     }
 }
 
-/// Sends an agent all messages of a wish.
+/// Sends an agent the first messages of a wish.
 fn ask(wish: &Wish, agent: UnixStream) -> Option<Asked> {
-    let mut to = Until::new(&agent, Instant::now() + STEP);
-    let answers = wish.say_all(|ask, proof| send(&mut to, ask, proof).ok())?;
-    Some(Asked {
+    let mut asked = Asked {
         agent: Guarded::new(agent).ok()?,
-        answers,
-        to_be_granted: 1 + usize::from(wish.record().is_some()),
+        progress: Progress::default(),
+        answers: 0,
         until: Instant::now() + ANSWERS_WITHIN,
-    })
+    };
+    asked.say_on(wish)?;
+    Some(asked)
 }
 
 impl Asked {
-    /// Reads the answers that have come so far. Returns whether these are all.
-    fn hear(&mut self) -> io::Result<bool> {
+    /// Sends messages until an answer is needed, or none is left.
+    fn say_on(&mut self, wish: &Wish) -> Option<()> {
+        let mut to = Until::new(self.agent.get().ok()?, Instant::now() + STEP);
+        let tell = |ask: &Ask, proof: Option<&Proof>| send(&mut to, ask, proof).ok();
+        wish.say_on(&mut self.progress, tell)
+    }
+
+    /// Reads the answers that have come so far, and goes on with what is left to say. Returns
+    /// whether all is said and answered.
+    fn hear(&mut self, wish: &Wish) -> io::Result<bool> {
+        loop {
+            self.hear_what_has_come()?;
+            if self.is_to_answer() || self.progress.is_done {
+                break;
+            }
+            if let Some(call) = self.progress.call.take() {
+                call.make();
+            }
+            self.say_on(wish).ok_or(io::ErrorKind::NotConnected)?;
+        }
+        if self.is_to_answer() && Instant::now() >= self.until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(!self.is_to_answer())
+    }
+
+    /// Tells whether answers are still to come.
+    fn is_to_answer(&self) -> bool {
+        self.answers < self.progress.said
+    }
+
+    fn hear_what_has_come(&mut self) -> io::Result<()> {
         let agent = self.agent.get()?;
-        while self.answers > 0 && is_readable(agent) {
+        // The hello, and what comes before it, has to be granted.
+        let needed = self.progress.greeting.unwrap_or(usize::MAX);
+        // The agent expects a call for two seconds, and the next step may come later.
+        let within = match self.progress.call {
+            Some(_) => STEP,
+            None => Duration::ZERO,
+        };
+        while self.is_to_answer() && is_readable(agent, within) {
             match read_message(&mut Until::new(agent, Instant::now() + STEP))? {
-                Answer::Done => self.to_be_granted = self.to_be_granted.saturating_sub(1),
+                Answer::Done => {}
                 // A process that was added later may have ended meanwhile.
-                Answer::Refused { .. } if self.to_be_granted == 0 => {}
+                Answer::Refused { .. } if self.answers >= needed => {}
                 Answer::Refused { .. } | Answer::Events { .. } => {
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
             }
-            self.answers -= 1;
+            self.answers += 1;
         }
-        if self.answers > 0 && Instant::now() >= self.until {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        Ok(self.answers == 0)
+        Ok(())
     }
 }
 
-fn is_readable(agent: &UnixStream) -> bool {
+fn is_readable(agent: &UnixStream, within: Duration) -> bool {
     let mut polled = libc::pollfd {
         fd: agent.as_fd().as_raw_fd(),
         events: libc::POLLIN,
         revents: 0,
     };
+    let milliseconds = i32::try_from(within.as_millis()).unwrap_or(0);
     // SAFETY: one valid entry.
-    unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
+    unsafe { libc::poll(&raw mut polled, 1, milliseconds) > 0 }
 }
 
 #[cfg(test)]
@@ -285,11 +353,13 @@ mod tests {
         wish.add(own_pid());
         let asked = |wish: &Wish| {
             let mut said = Vec::new();
-            let count = wish.say_all(|ask, _| {
+            let mut progress = Progress::default();
+            let told = wish.say_on(&mut progress, |ask, _| {
                 said.push(format!("{ask:?}"));
                 Some(())
             });
-            assert_eq!(count.unwrap_or(0), said.len());
+            assert_eq!(progress.said, said.len());
+            assert!(progress.is_done && told.is_some() != said.is_empty());
             said
         };
         let both: Vec<String> = asked(&wish);

@@ -100,8 +100,8 @@ impl AgentError {
         }
     }
 
-    /// Returns what the error means when the agent was asked for detail: an older agent does not
-    /// know the message, and hangs up.
+    /// Returns what the error means when the agent was asked for what is new: an older agent does
+    /// not know the message, and hangs up.
     fn of_an_older_agent(self) -> Self {
         let hangs_up = [
             io::ErrorKind::UnexpectedEof,
@@ -114,10 +114,10 @@ impl AgentError {
         }
         Self::Refused {
             error: libc::ENOTSUP,
-            why: "it is of an older version, which has no stacks, descriptors or longer texts; \
-                  install one version of everything and restart it: sudo systemctl restart \
-                  tracer-user.service"
-                .to_owned(),
+            why:
+                "it is of an older version, which does not know this request; install one version \
+                  of everything and restart it: sudo systemctl restart tracer-user.service"
+                    .to_owned(),
         }
     }
 }
@@ -161,7 +161,7 @@ impl AgentSource {
             granted(source.ask(&record)).map_err(|error| error.of_an_older_agent())?;
         }
         let hello = source.wish.hello();
-        granted(source.ask_with(&hello, Proof::open(request.pid)))?;
+        source.ask_of(&hello, request.pid)?;
         Ok(source)
     }
 
@@ -173,7 +173,7 @@ impl AgentSource {
     /// See [`AgentError`].
     pub fn add(&mut self, pid: i32) -> Result<(), AgentError> {
         if let Link::Up(_) = self.link {
-            granted(self.ask_with(&Ask::Add { pid }, Proof::open(pid)))?;
+            self.ask_of(&Ask::Add { pid }, pid)?;
         }
         self.wish.add(pid);
         Ok(())
@@ -191,7 +191,7 @@ impl AgentSource {
         place: Option<ContextPlace>,
     ) -> Result<(), AgentError> {
         let place = place.map(|place| [place.module, place.offset, place.generation]);
-        granted(self.ask_with(&Ask::Contexts { pid, place }, Proof::open(pid)))
+        self.ask_of(&Ask::Contexts { pid, place }, pid)
     }
 
     /// Continues a connection over which another process has asked for events.
@@ -250,6 +250,31 @@ impl AgentSource {
         }
         // No more was collected than was sent.
         assert!(data.len() + events.len() <= untrusted.len());
+    }
+
+    /// Asks something of a process, with the proof that this one may trace it.
+    fn ask_of(&mut self, ask: &Ask, pid: i32) -> Result<(), AgentError> {
+        let mut proof = Proof::open(pid);
+        if let Some(refused) = proof.take_if(|proof| proof.is_refused()) {
+            self.prove_by_call(refused)?;
+            proof = Proof::open(pid);
+        }
+        granted(self.ask_with(ask, proof))
+    }
+
+    /// Proves the right to trace a process whose memory the kernel has not opened.
+    fn prove_by_call(&mut self, refused: Proof) -> Result<(), AgentError> {
+        let mut agent = Until::new(
+            self.agent().map_err(AgentError::Silent)?,
+            Instant::now() + TIMEOUT,
+        );
+        let answer = send(&mut agent, &Ask::Prove, Some(&refused));
+        // Signals come again, and forks go on.
+        let call = refused.into_call().map_err(AgentError::Silent)?;
+        let answer = answer.and_then(|()| read_message(&mut agent));
+        granted(answer).map_err(|error| error.of_an_older_agent())?;
+        call.make();
+        Ok(())
     }
 
     fn ask(&mut self, ask: &Ask) -> io::Result<Answer> {

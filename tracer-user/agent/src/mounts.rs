@@ -1,6 +1,6 @@
 //! Questions that small programs in the kernel answer: whether a file of another mount of `/proc`
-//! is the memory of a process, what who connected was allowed to, and who has made the user
-//! namespace of a process.
+//! is the memory of a process, whether the kernel lets a client attach to one, what who connected
+//! was allowed to, and who has made the user namespace of a process.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,8 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracer_kernel::{ConnectedRights, NamespaceOwners, OpenedMemory};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracer_kernel::{AttachRights, ConnectedRights, NamespaceOwners, OpenedMemory, WatchedRight};
 use tracer_text::say;
 
 use super::viewer::MAY_TRACE_ALL;
@@ -88,6 +89,65 @@ impl<T> OnDemand<T> {
             Loaded::Yes(program) => question(program).ok(),
             Loaded::NotYet | Loaded::Failed(_) => None,
         }
+    }
+}
+
+/// Watches for the calls by which clients show a right. Each slows every system call of the machine
+/// down as long as it lasts.
+#[derive(Clone, Debug)]
+pub struct AttachWatches {
+    rights: OnDemand<AttachRights>,
+    free: Arc<Semaphore>,
+}
+
+/// A watch for the call of one client.
+#[derive(Debug)]
+pub struct AttachWatch {
+    right: WatchedRight,
+    _place: OwnedSemaphorePermit,
+}
+
+impl AttachWatches {
+    /// Most watches at a time.
+    const MOST: usize = 4;
+
+    /// Makes it, with nothing loaded.
+    pub fn new() -> Self {
+        Self {
+            rights: OnDemand::new(),
+            free: Arc::new(Semaphore::new(Self::MOST)),
+        }
+    }
+
+    /// Makes one that watches nothing.
+    pub fn blind() -> Self {
+        Self {
+            rights: OnDemand(None),
+            free: Arc::new(Semaphore::new(Self::MOST)),
+        }
+    }
+
+    /// Watches for the call with this open pidfd, which stays open as long as the watch lasts.
+    /// `None` where there are too many, `Some(None)` where this kernel shows nothing.
+    pub fn watch(&self, process: BorrowedFd<'_>) -> Option<Option<AttachWatch>> {
+        let place = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        let right = self.rights.ask(
+            AttachRights::find,
+            "programs that may trace another user's process by a capability alone are refused, as it \
+             cannot be seen whether the kernel lets them attach to it",
+            |rights| rights.watch(process),
+        );
+        Some(right.map(|right| AttachWatch {
+            right,
+            _place: place,
+        }))
+    }
+}
+
+impl AttachWatch {
+    /// Tells whether the kernel has allowed the call.
+    pub fn is_proven(&self) -> bool {
+        self.right.is_proven()
     }
 }
 

@@ -1,4 +1,5 @@
-//! Proof that a client may trace a process: descriptors that the kernel gave it by ptrace's rules.
+//! Proof that a client may trace a process: descriptors that the kernel gave it by ptrace's rules,
+//! or a call that it allowed by these rules.
 //!
 //! `/proc/PID/mem` is opened only by a process that may attach to PID with `ptrace`: the kernel
 //! asks for users, groups, capabilities, dumpability, user namespaces, and its security modules
@@ -6,6 +7,11 @@
 //! the descriptor is that file, of a process of this pid namespace that lives: by what the kernel
 //! has of it, whichever mount of `/proc` it was opened in, or, where that cannot be asked, by its
 //! device and inode. These say less: the number of an inode has 32 bits there, and is used again.
+//!
+//! The file has an owner and a mode too, so that a process that may trace another user's by a
+//! capability (`CAP_SYS_PTRACE`) alone cannot open it. Such a client makes a call that the kernel
+//! allows by the same rules, with the pidfd that it has sent, and the kernel's answer is seen
+//! ([`ExpectedCall`]).
 //!
 //! Nothing is read from such a descriptor, and nothing asked that another process could answer, or
 //! leave unanswered: it may be a file of FUSE, a FIFO or a device.
@@ -16,7 +22,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 
-use crate::mounts::OtherMounts;
+use crate::mounts::{AttachWatch, AttachWatches, OtherMounts};
 
 /// Process that a client may trace, as its descriptors prove.
 #[derive(Debug)]
@@ -65,6 +71,21 @@ pub enum NotProven {
     /// No descriptor is free.
     #[error("the service has no free descriptor; try again later")]
     NoFreeDescriptor,
+    /// Too many other clients show a right by a call.
+    #[error("the service watches for the calls of too many other programs; try again later")]
+    TooManyWatches,
+    /// The kernel's answer to a call cannot be seen.
+    #[error(
+        "the kernel does not let the program open /proc/PID/mem of that process, and the service \
+         cannot see here what else it allows: it has said why; give the program CAP_DAC_READ_SEARCH"
+    )]
+    NotSeen,
+    /// The kernel was not seen to allow the call.
+    #[error(
+        "the kernel does not let the program trace that process (ptrace): it allows neither to \
+         open /proc/PID/mem nor pidfd_getfd(), or this was not called as docs/agent.md says"
+    )]
+    NotAllowed,
     /// The second descriptor is another file.
     #[error("the second descriptor is not /proc/PID/mem of the pidfd's process")]
     AnotherFile,
@@ -82,8 +103,10 @@ impl NotProven {
     pub fn error_number(self) -> i32 {
         match self {
             Self::Ended => libc::ESRCH,
-            Self::NoFreeDescriptor => libc::EAGAIN,
+            Self::NoFreeDescriptor | Self::TooManyWatches => libc::EAGAIN,
+            Self::NotSeen => libc::ENOTSUP,
             Self::NoDescriptors
+            | Self::NotAllowed
             | Self::NoProcess
             | Self::NotHere
             | Self::NotOpen
@@ -93,7 +116,8 @@ impl NotProven {
     }
 }
 
-/// Returns the process of the pidfd that a client has sent, where it may trace every process.
+/// Returns the process of the pidfd that a client has sent, which needs no proof, or has one still
+/// to come.
 ///
 /// # Errors
 ///
@@ -135,6 +159,46 @@ pub fn prove(untrusted: &[OwnedFd], mounts: &OtherMounts) -> Result<Proven, NotP
         Some(true) => Proven::new(pid, process),
         Some(false) => Err(NotProven::AnotherFile),
         None => Err(NotProven::NotCompared),
+    }
+}
+
+/// Process whose pidfd a client has sent, and the watch for its call.
+#[derive(Debug)]
+pub struct ExpectedCall {
+    // Dropped in this order.
+    watch: AttachWatch,
+    process: Proven,
+}
+
+impl ExpectedCall {
+    /// Watches for the call with the pidfd of this process, as a client has sent it.
+    ///
+    /// # Errors
+    ///
+    /// See [`NotProven`].
+    pub fn begin(process: Proven, watches: &AttachWatches) -> Result<Self, NotProven> {
+        let watch = watches.watch(process.process.as_fd());
+        let watch = watch.ok_or(NotProven::TooManyWatches)?;
+        let watch = watch.ok_or(NotProven::NotSeen)?;
+        Ok(Self { watch, process })
+    }
+
+    /// Checks what a client has sent after its call.
+    ///
+    /// # Errors
+    ///
+    /// See [`NotProven`].
+    pub fn prove(self, untrusted: &[OwnedFd]) -> Result<Proven, NotProven> {
+        let named = name(untrusted)?;
+        let is_allowed = self.watch.is_proven();
+        // Where both live, they have one pid only if they are one process.
+        if !self.process.lives() {
+            return Err(NotProven::Ended);
+        }
+        if !is_allowed || named.pid != self.process.pid {
+            return Err(NotProven::NotAllowed);
+        }
+        Ok(named)
     }
 }
 

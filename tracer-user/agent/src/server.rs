@@ -3,12 +3,14 @@
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::UCred;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 use tracer_area::monotonic_now;
 use tracer_common::kernel::ContextPlace;
@@ -19,9 +21,9 @@ use tracer_posix::wire::framed;
 use super::Hub;
 use super::closing::ClosingConnection;
 use super::hub::{SubscriptionId, Terms};
-use super::mounts::{OtherMounts, PeerRights};
+use super::mounts::PeerRights;
 use super::receive::{AgentQuestion, receive};
-use super::rights::{self, Proven, prove};
+use super::rights::{self, ExpectedCall, NotProven, Proven, prove};
 use super::service::{RoomHold, RoomKey, ServiceHandle, check_detail};
 use super::share::{Most, Pool, PoolPart};
 use super::socket::AgentSocket;
@@ -259,13 +261,18 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         is_of_group,
         room: None,
         hold: None,
+        expected: None,
         subscription: None,
         under_way: None,
     };
     // Who says what cannot be parsed, or nothing, or is gone, is not talked to any more.
     let mut asked = timeout(HELLO_WITHIN, guest.request()).await;
     while let Ok(Ok(request)) = asked {
-        let is_further = matches!(request.ask, Ask::Add { .. } | Ask::Contexts { .. });
+        let is_further = match request.ask {
+            Ask::Add { .. } | Ask::Contexts { .. } => true,
+            Ask::Prove => conversation.subscription.is_some(),
+            _ => false,
+        };
         let answer = conversation.answer(request).await;
         let Ok(bytes) = framed(&answer) else { return };
         // A program that was refused does not need the connection, unless it has something already.
@@ -282,10 +289,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         }
         drop(bytes);
         conversation.under_way = None;
-        asked = match conversation.subscription {
-            Some(_) => Ok(guest.request().await),
-            None => timeout(HELLO_WITHIN, guest.request()).await,
-        };
+        asked = conversation.next_request(&guest).await;
     }
 }
 
@@ -301,12 +305,28 @@ struct Conversation {
     room: RoomKey,
     /// Hold on that, where it is not the usual one.
     hold: Option<RoomHold>,
+    /// Process to which it shows its right by a call.
+    expected: Option<ExpectedCall>,
     subscription: Option<SubscriptionId>,
     /// Memory of the events that the client has not been sent yet.
     under_way: Option<PoolPart>,
 }
 
 impl Conversation {
+    /// Receives the next request. Until it has a subscription, a client has two seconds for it; and
+    /// later as long as it likes, but a watch for its call does not last longer.
+    async fn next_request(&mut self, guest: &Guest) -> Result<io::Result<AgentQuestion>, Elapsed> {
+        let mut request = pin!(guest.request());
+        if self.subscription.is_none() || self.expected.is_some() {
+            let in_time = timeout(HELLO_WITHIN, &mut request).await;
+            if in_time.is_ok() || self.subscription.is_none() {
+                return in_time;
+            }
+            self.expected = None;
+        }
+        Ok(request.await)
+    }
+
     async fn answer(&mut self, AgentQuestion { ask, files }: AgentQuestion) -> Answer {
         let answer = self.answer_with(ask, files.as_slice()).await;
         files.close().await;
@@ -371,6 +391,8 @@ impl Conversation {
                 Err(refusal) => refusal,
             },
             (Ask::Record { detail }, None) if self.room.is_none() => self.open(*detail).await,
+            (Ask::Prove, _) if self.expected.is_none() => self.expect_call(files),
+            (Ask::Prove, _) => refused(libc::EINVAL, "one right is proven at a time"),
             (Ask::Hello { .. } | Ask::Record { .. }, _)
             | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. } | Ask::Contexts { .. }, None) => {
                 refused(
@@ -406,6 +428,34 @@ impl Conversation {
         }
     }
 
+    /// Watches for the call by which the asker proves its right, where it needs a proof. The watch
+    /// slows the whole machine down: so there is none for what would be refused all the same.
+    fn expect_call(&mut self, files: &[OwnedFd]) -> Answer {
+        let Host::Service(service) = &self.host else {
+            return Answer::Done;
+        };
+        if !service.is_open() {
+            return turned_off();
+        }
+        if self.is_of_group {
+            return Answer::Done;
+        }
+        let expected = rights::name(files).and_then(|named| {
+            let asking = self.asker.pid().ok_or(NotProven::NoDescriptors)?;
+            if !self.viewer(asking).may_see_now(named.pid) {
+                return Err(NotProven::NoDescriptors);
+            }
+            ExpectedCall::begin(named, &service.watches)
+        });
+        match expected {
+            Ok(expected) => {
+                self.expected = Some(expected);
+                Answer::Done
+            }
+            Err(why) => unproven(why),
+        }
+    }
+
     /// Waits until everything up to now has been taken from the kernel.
     async fn catch_up(&self) {
         let now = monotonic_now();
@@ -422,26 +472,29 @@ impl Conversation {
     }
 
     /// Returns the process that the asker may trace.
-    async fn permitted(&self, pid: i32, files: &[OwnedFd]) -> Result<Permitted, Answer> {
+    async fn permitted(&mut self, pid: i32, files: &[OwnedFd]) -> Result<Permitted, Answer> {
         let unknown = || refused(libc::EPERM, "the kernel does not know which process asks");
         let asker = &self.asker;
         let asking = asker.pid().ok_or_else(unknown)?;
-        let viewer = || self.viewer(asking);
+        let expected = self.expected.take();
         match &self.host {
             Host::Trace(_) => {
                 // A process that has just been made may ask before it is known here.
                 self.catch_up().await;
                 let pid = if pid == 0 { asking } else { pid };
-                self.permitted_of_trace(asking, viewer(), pid)
+                self.permitted_of_trace(asking, self.viewer(asking), pid)
             }
-            Host::Service(service) if !service.is_open() => Err(refused(
-                libc::EPERM,
-                "the administrator has turned the service off (allow, in /etc/tracer-user.toml)",
-            )),
+            Host::Service(service) if !service.is_open() => Err(turned_off()),
             Host::Service(_) if self.is_of_group => {
                 permitted_by_group(Viewer::of_whole_machine(asker.uid(), asker.gid()), files)
             }
-            Host::Service(service) => permitted_by_proof(viewer(), files, &service.mounts),
+            Host::Service(service) => {
+                let proven = match expected {
+                    Some(expected) if files.len() == 1 => expected.prove(files),
+                    _ => prove(files, &service.mounts),
+                };
+                permitted_by_proof(self.viewer(asking), proven)
+            }
         }
     }
 
@@ -565,7 +618,7 @@ struct Permitted {
 /// Returns the process that a client names who may trace every process but the service.
 fn permitted_by_group(viewer: Viewer, files: &[OwnedFd]) -> Result<Permitted, Answer> {
     let named = rights::name(files);
-    let named = named.map_err(|why| refused(why.error_number(), &why.to_string()))?;
+    let named = named.map_err(unproven)?;
     if named.pid == std::process::id().cast_signed() {
         return Err(of_service());
     }
@@ -576,14 +629,12 @@ fn permitted_by_group(viewer: Viewer, files: &[OwnedFd]) -> Result<Permitted, An
     })
 }
 
-/// Returns the process of which the client proves that it may trace it.
+/// Returns the process of which the client has proven that it may trace it.
 fn permitted_by_proof(
     viewer: Viewer,
-    files: &[OwnedFd],
-    mounts: &OtherMounts,
+    proven: Result<Proven, NotProven>,
 ) -> Result<Permitted, Answer> {
-    let proven = prove(files, mounts);
-    let proven = proven.map_err(|why| refused(why.error_number(), &why.to_string()))?;
+    let proven = proven.map_err(unproven)?;
     let pid = proven.pid;
     if pid == std::process::id().cast_signed() {
         return Err(of_service());
@@ -611,6 +662,17 @@ impl Drop for Conversation {
             self.release(processes);
         }
     }
+}
+
+fn unproven(why: NotProven) -> Answer {
+    refused(why.error_number(), &why.to_string())
+}
+
+fn turned_off() -> Answer {
+    refused(
+        libc::EPERM,
+        "the administrator has turned the service off (allow, in /etc/tracer-user.toml)",
+    )
 }
 
 fn of_service() -> Answer {

@@ -114,6 +114,13 @@ impl Assembly {
         self.put(0, 0, 0, high.cast_signed());
     }
 
+    /// Loads the address of the first entry of a map.
+    pub fn load_entry(&mut self, target: u8, map: i32) {
+        /// `BPF_PSEUDO_MAP_VALUE`.
+        const ENTRY: u8 = 2;
+        self.load(target, ENTRY, map.cast_unsigned(), 0);
+    }
+
     /// Leaves the program unless two registers are equal.
     pub fn leave_unless_same(&mut self, one: u8, other: u8) {
         self.leave_where(JUMP_IF_OTHER, one, other, 0);

@@ -126,6 +126,54 @@ pub(super) fn run(program: BorrowedFd<'_>, context: &[u64]) -> io::Result<u32> {
     }
 }
 
+/// Makes an array of one entry, of this many bytes, that can be mapped.
+///
+/// # Errors
+///
+/// The kernel does not make it.
+pub(super) fn make_mappable(bytes: usize) -> io::Result<OwnedFd> {
+    const CREATE: libc::c_int = 0;
+    const ARRAY: u32 = 2;
+    const MAPPABLE: u32 = 1 << 10;
+    let bytes = u32::try_from(bytes).map_err(io::Error::other)?;
+    let attributes: [u32; 5] = [ARRAY, 4, bytes, 1, MAPPABLE];
+    // SAFETY: it names nothing in memory.
+    unsafe { bpf(CREATE, &attributes) }
+}
+
+/// Returns how many times the kernel has passed over a program since it was loaded, as that ran
+/// already on the same CPU: 0 from kernels that never do so.
+///
+/// # Errors
+///
+/// The kernel does not tell.
+pub(super) fn passed_over(program: &OwnedFd) -> io::Result<u64> {
+    /// `union bpf_attr` of `BPF_OBJ_GET_INFO_BY_FD`.
+    #[repr(C)]
+    struct InfoAttributes {
+        program: u32,
+        bytes: u32,
+        info: u64,
+    }
+    const INFO: libc::c_int = 15;
+    /// The index of `recursion_misses` in `struct bpf_prog_info`, in words.
+    const RECURSION_MISSES: usize = 26;
+    let mut info = [0_u64; RECURSION_MISSES + 1];
+    let mut attributes = InfoAttributes {
+        program: program.as_raw_fd().cast_unsigned(),
+        bytes: u32::try_from(size_of_val(&info)).map_err(io::Error::other)?,
+        info: info.as_mut_ptr().expose_provenance() as u64,
+    };
+    let bytes = size_of_val(&attributes);
+    // SAFETY: the attributes are as long as is said, and `info` as long as they say.
+    let failed = unsafe { libc::syscall(libc::SYS_bpf, INFO, &raw mut attributes, bytes) };
+    if failed == 0 {
+        Ok(info[RECURSION_MISSES])
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Puts a descriptor into an array at an index.
 ///
 /// # Errors

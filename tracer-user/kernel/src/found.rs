@@ -98,7 +98,7 @@ impl Assembly {
     }
 
     /// Finds the file of the descriptor in this word of the question, for the third register.
-    fn file_asked(&mut self, word: i16) {
+    pub fn file_asked(&mut self, word: i16) {
         self.put_at(READ, register::THIRD, kept::ASKED, 8 * word, 0);
         self.put(SHIFT, register::THIRD, 0, 3);
         self.put(ADD_REGISTER, register::THIRD, kept::TABLE, 0);

@@ -13,8 +13,9 @@
 //! - [`KernelSource`] passes the records to a stream (`rings`, `ring`, `mapping`, `decode`,
 //!   `stacks`), with a watermark and the count of lost events (`losses`, `switches`,
 //!   `unended`).
-//! - For the service, `opened` tells of which process an open file is the memory, and `connected`
-//!   with which rights another process has connected (`assembled`).
+//! - For the service, `opened` tells of which process an open file is the memory, `attach_right`
+//!   whether the kernel lets another process attach to one, and `connected` with which rights
+//!   another process has connected (`assembled`).
 //! - `memory` gives back the memory that loading took.
 //! - [`named_tracepoints`] finds the tracepoints that are recorded by their names.
 //! - [`checks`] makes the lines that `tracer-user doctor` prints.
@@ -35,6 +36,7 @@
 use std::path::Path;
 
 mod assembled;
+mod attach_right;
 mod btf;
 #[cfg(test)]
 mod budget;
@@ -114,6 +116,7 @@ pub fn tracepoints_of_btf(given: Option<&Path>) -> Result<Vec<DescribedTracepoin
     Ok(types.parse()?.tracepoints())
 }
 
+pub use attach_right::{AttachRights, WatchedRight};
 pub use btf::tracepoints::Described as DescribedTracepoint;
 pub use call_links::{CallCounts, CallRates, cheapest_call_ns};
 pub use calls::WantedMaps;

@@ -36,7 +36,7 @@ use tracer_kernel::{FreedMemory, give_back_what_is_free};
 
 use super::Hub;
 use super::hub::MOST_AT_SERVICE;
-use super::mounts::{OtherMounts, PeerRights, unload_owners};
+use super::mounts::{AttachWatches, OtherMounts, PeerRights, unload_owners};
 use super::server::{Host, welcome};
 use orders::Orders;
 use policy::Allow;
@@ -72,6 +72,8 @@ pub struct ServiceHandle {
     pub mounts: OtherMounts,
     /// Rights with which programs have connected.
     pub peers: PeerRights,
+    /// Watches for calls by which programs show a right.
+    pub watches: AttachWatches,
 }
 
 impl ServiceHandle {
@@ -84,6 +86,7 @@ impl ServiceHandle {
             policy: Policy::default(),
             mounts: OtherMounts::uncompared(),
             peers: PeerRights::unknown(),
+            watches: AttachWatches::blind(),
         };
         (handle, received)
     }
@@ -124,6 +127,7 @@ pub fn serve(listening: Listening, policy: Policy, idle: Option<Duration>) -> io
             policy,
             mounts: mounts.clone(),
             peers: peers.clone(),
+            watches: AttachWatches::new(),
         });
         tokio::spawn(welcome(listener, hub.clone(), host));
         let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);

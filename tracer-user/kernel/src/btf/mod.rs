@@ -14,7 +14,7 @@ pub mod build_id;
 pub mod comparison;
 mod containment;
 pub mod file;
-mod machine;
+pub mod machine;
 pub mod offsets;
 mod raw;
 pub mod reader;

@@ -4,14 +4,14 @@
 //! other program makes this call with these arguments.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::SelfCheckError;
 use super::readings::{Base, Reading, VALUE_BYTES};
 use crate::assembled::{self, ADD, Assembly, COPY, Instruction, READ, SET, WRITE};
-use crate::call::{self, bpf};
+use crate::call;
 use crate::mapping::{Access, MapMemory};
 
 /// The system call that is made: it takes no arguments, and so changes nothing.
@@ -62,7 +62,8 @@ mod at {
 /// The kernel does not take the program, or does not run it.
 pub fn observe(readings: &[Reading]) -> Result<Observed, SelfCheckError> {
     let bytes = at::VALUES + readings.len() * at::EACH;
-    let map = make_map(bytes).map_err(SelfCheckError::impossible("bpf(BPF_MAP_CREATE)"))?;
+    let map =
+        call::make_mappable(bytes).map_err(SelfCheckError::impossible("bpf(BPF_MAP_CREATE)"))?;
     let seen = MapMemory::new(map.as_fd(), bytes, Access::Read);
     let seen = seen.map_err(SelfCheckError::impossible("mmap"))?;
     let program = assembled::load("self_check", &assemble(map.as_raw_fd(), readings));
@@ -110,17 +111,6 @@ fn call() {
     let [a, b, c, d, e, f] = ARGUMENTS;
     // SAFETY: the call takes no arguments, whatever is in the registers for them.
     unsafe { libc::syscall(libc::SYS_getpid, a, b, c, d, e, f) };
-}
-
-/// Makes an array of one entry that can be mapped.
-fn make_map(bytes: usize) -> io::Result<OwnedFd> {
-    const CREATE: libc::c_int = 0;
-    const ARRAY: u32 = 2;
-    const MAPPABLE: u32 = 1 << 10;
-    let bytes = u32::try_from(bytes).map_err(io::Error::other)?;
-    let attributes: [u32; 5] = [ARRAY, 4, bytes, 1, MAPPABLE];
-    // SAFETY: it names nothing in memory.
-    unsafe { bpf(CREATE, &attributes) }
 }
 
 /// Registers of the program, and their content.
@@ -173,8 +163,6 @@ impl Assembly {
 }
 
 fn assemble(map: i32, readings: &[Reading]) -> Vec<Instruction> {
-    /// `BPF_PSEUDO_MAP_VALUE`: the address of the map's first entry.
-    const ENTRY: u8 = 2;
     let mut program = Assembly::default();
     program.put(COPY, register::CONTEXT, register::FIRST, 0);
     // The program goes on only in this thread, in this call, and once.
@@ -186,7 +174,7 @@ fn assemble(map: i32, readings: &[Reading]) -> Vec<Instruction> {
     program.leave_unless_same(register::RESULT, register::FIRST);
     program.put_at(READ, register::FIRST, register::CONTEXT, 8, 0);
     program.leave_unless(register::FIRST, i32::try_from(CALL).unwrap_or(-1));
-    program.load(register::MAP, ENTRY, map.cast_unsigned(), 0);
+    program.load_entry(register::MAP, map);
     program.put_at(READ, register::FIRST, register::MAP, at::DONE, 0);
     program.leave_unless(register::FIRST, 0);
     program.write_down(helper::CPU, at::CPU);
