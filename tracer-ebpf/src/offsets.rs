@@ -166,6 +166,8 @@ globals! {
     USER_NS_PARENT = NO_OFFSET;
     /// `user_namespace::owner`.
     USER_NS_OWNER = NO_OFFSET;
+    /// `user_namespace::ns.inum`: its inode.
+    USER_NS_ID = NO_OFFSET;
     /// `task_struct::mm`.
     TASK_MM = NO_OFFSET;
     /// `mm_struct::flags`.

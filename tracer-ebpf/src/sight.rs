@@ -8,7 +8,7 @@ use tracer_common::kernel::globals::NO_OFFSET;
 use crate::context::Tracepoint;
 use crate::offsets::{
     CRED_EGID, CRED_EUID, CRED_GID, CRED_PERMITTED, CRED_SGID, CRED_SUID, CRED_UID, CRED_USER_NS,
-    MM_FLAGS, MM_USER_NS, USER_NS_LEVEL, USER_NS_OWNER, USER_NS_PARENT,
+    MM_FLAGS, MM_USER_NS, USER_NS_ID, USER_NS_LEVEL, USER_NS_OWNER, USER_NS_PARENT,
 };
 use crate::task::{Address, Task};
 
@@ -43,6 +43,7 @@ pub fn collect<C: Tracepoint>(task: &Task<C>) -> Sight {
     let memory = task.memory();
     let flags = read::<u64>(memory, MM_FLAGS.load()).unwrap_or(0);
     let of_memory = pointer(memory, MM_USER_NS.load());
+    let outermost = outermost(namespace.0 as u64, level);
     Sight {
         permitted: read(credentials, CRED_PERMITTED.load()).unwrap_or(u64::MAX),
         uid: same([CRED_UID.load(), CRED_EUID.load(), CRED_SUID.load()]),
@@ -50,16 +51,19 @@ pub fn collect<C: Tracepoint>(task: &Task<C>) -> Sight {
         is_dumpable: u32::from(is_dumpable(flags)),
         namespace_level: level,
         memory_level: read(of_memory, USER_NS_LEVEL.load()).unwrap_or(0),
-        namespace_owner: outermost_owner(namespace.0 as u64, level),
+        namespace_owner: (outermost & 0xffff_ffff) as u32,
+        namespace_id: (outermost >> 32) as u32,
+        reserved: 0,
     }
 }
 
 /// Returns the owner of the user namespace right within the initial one that the one at this
-/// address, of this level, is, or is in; [`Sight::NOBODY`] where it is the initial one, or this
-/// cannot be read. A function of its own, so that the verifier walks it once.
+/// address, of this level, is, or is in, and in the upper half the inode of that one;
+/// [`Sight::NOBODY`] and 0 where it is the initial one, or this cannot be read. A function of its
+/// own, so that the verifier walks it once.
 #[unsafe(no_mangle)]
 #[inline(never)]
-pub extern "C" fn outermost_owner(namespace: u64, level: u32) -> u32 {
+pub extern "C" fn outermost(namespace: u64, level: u32) -> u64 {
     let (mut namespace, mut level) = (Address(namespace as *const u8), level);
     for _ in 1..DEEPEST {
         if level <= 1 {
@@ -69,11 +73,12 @@ pub extern "C" fn outermost_owner(namespace: u64, level: u32) -> u32 {
         namespace = Address(parent as *const u8);
         level -= 1;
     }
-    if level == 1 {
-        read(namespace, USER_NS_OWNER.load()).unwrap_or(Sight::NOBODY)
-    } else {
-        Sight::NOBODY
+    if level != 1 {
+        return Sight::NOBODY.into();
     }
+    let owner = read(namespace, USER_NS_OWNER.load()).unwrap_or(Sight::NOBODY);
+    let id = read::<u32>(namespace, USER_NS_ID.load()).unwrap_or(0);
+    u64::from(owner) | u64::from(id) << 32
 }
 
 /// Tells whether memory with these `mm_struct::flags` may be dumped by its user.

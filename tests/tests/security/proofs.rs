@@ -301,6 +301,6 @@ fn root_of_a_user_namespace_is_given_nothing_of_others() {
         assert_eq!(asks(&pid, &memory, "path"), (1, 0));
         assert_eq!(asks(&pid, "/proc/self/mem", ""), (1, 0));
     }
-    // Itself, which the service does not guard there: see docs/agent.md.
-    assert_eq!(asks("$$", "/proc/$$/mem", ""), (1, 0));
+    // Itself: it may trace all there.
+    assert_eq!(asks("$$", "/proc/$$/mem", ""), (1, 1));
 }

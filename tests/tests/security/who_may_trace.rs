@@ -429,7 +429,7 @@ fn who_can_open_a_process_s_memory_is_who_may_trace_it() {
 /// Reasons for which the service refuses what `ptrace` allows: what is counted of each.
 #[derive(Debug, Default)]
 struct Stricter {
-    /// A user namespace of the tracer's own.
+    /// A user namespace of the tracer's own, where it has not the right to trace all.
     by_namespace: usize,
     /// The target has capabilities, which the tracer has too.
     by_target: usize,
@@ -483,7 +483,7 @@ fn the_service_gives_what_ptrace_allows_but_for_what_its_rule_withholds() {
         eprintln!("Yama {value}, seed {seed}, {count} pairs: {asked:?}");
         // From 2 on only CAP_SYS_PTRACE helps, and with 3 nothing.
         let (same, given, ordinary) = match value {
-            0 => (199, 40, 10),
+            0 => (200, 40, 10),
             1 => (55, 3, 3),
             2 => (54, 1, 3),
             _ => (70, 0, 3),
@@ -497,7 +497,7 @@ fn the_service_gives_what_ptrace_allows_but_for_what_its_rule_withholds() {
 
 #[test]
 #[ignore = "loads eBPF"]
-fn what_is_in_a_user_namespace_is_given_to_the_user_who_has_made_it() {
+fn what_is_in_a_user_namespace_is_given_to_its_maker_and_to_who_may_trace_all_in_it() {
     if missing_right().is_some() {
         return;
     }
@@ -525,6 +525,15 @@ fn what_is_in_a_user_namespace_is_given_to_the_user_who_has_made_it() {
         // A namespace beside it, of the same owner.
         (own, one(ATTACKER, 0, 'l'), false),
         (own, own, false),
+        // In it, with the right to trace all there; root has made it.
+        (
+            one(VICTIM, NET_RAW, 'e'),
+            one(ATTACKER, SYS_PTRACE, 'j'),
+            true,
+        ),
+        (one(VICTIM, 0, 'e'), one(ATTACKER, NET_RAW, 'j'), false),
+        (one(VICTIM, 0, 'n'), one(ATTACKER, SYS_PTRACE, 'e'), false),
+        (one(VICTIM, 0, 'e'), one(ATTACKER, SYS_PTRACE, 'e'), false),
     ] {
         let service = Some((socket.as_path(), Conversation::Own));
         let pair = Pair::ask(&program, (target, tracer), 's', service).unwrap();

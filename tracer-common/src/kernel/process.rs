@@ -110,6 +110,10 @@ pub struct Sight {
     /// User who has made that user namespace, of those that its own is in, which is right within
     /// the initial one; [`Self::NOBODY`] where it is in the initial one, or this is not known.
     pub namespace_owner: u32,
+    /// Inode of that namespace, which no other has as long as it exists; 0 likewise.
+    pub namespace_id: u32,
+    /// Zero.
+    pub reserved: u32,
 }
 
 impl ExecData {
@@ -224,7 +228,7 @@ event_types! {
 }
 
 const _: () = {
-    assert!(size_of::<ExecRecord<{ exec_space::SMALL }>>() == 1384);
+    assert!(size_of::<ExecRecord<{ exec_space::SMALL }>>() == 1392);
     assert!(offset_of!(ExecRecord<0>, sight) == 320);
     assert!(offset_of!(ExecData, file) == 20);
 };

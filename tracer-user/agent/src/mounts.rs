@@ -9,7 +9,9 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tracer_kernel::{AttachRights, ConnectedRights, NamespaceOwners, OpenedMemory, WatchedRight};
+use tracer_kernel::{
+    AttachRights, ConnectedRights, NamespaceOwners, OpenedMemory, OutermostNamespace, WatchedRight,
+};
 use tracer_text::say;
 
 use super::viewer::MAY_TRACE_ALL;
@@ -186,6 +188,13 @@ impl PeerRights {
         self.ask(|program| program.is_of_first_namespace(connection))
     }
 
+    /// Returns the user namespace, right within the first one, in which the kernel has noted that
+    /// it might trace every process there, by its inode; `None` where there is none, or that cannot
+    /// be known.
+    pub fn traces_within(&self, connection: BorrowedFd<'_>) -> Option<u32> {
+        self.ask(|program| program.traces_within(connection))?
+    }
+
     fn ask<A>(&self, question: impl FnOnce(&ConnectedRights) -> io::Result<A>) -> Option<A> {
         self.0.ask(
             ConnectedRights::load,
@@ -200,14 +209,14 @@ impl PeerRights {
 /// Owners of user namespaces, whose program is loaded when it is needed first.
 static OWNERS: LazyLock<OnDemand<NamespaceOwners>> = LazyLock::new(OnDemand::new);
 
-/// Returns the user who may look into process `pid` for the user namespace that it is in now, from
-/// the first one; `None` where there is none, or that cannot be known.
-pub fn owner_of(pid: i32) -> Option<u32> {
+/// Returns the user namespace, right within the first one, for which process `pid` may be looked
+/// into now; `None` where there is none, or that cannot be known.
+pub fn outermost_of(pid: i32) -> Option<OutermostNamespace> {
     let folder = File::open(format!("/proc/{pid}")).ok()?;
     OWNERS.ask(
         NamespaceOwners::load,
         "no program is given what is in user namespaces, as it is not known who has made them",
-        |program| program.owner(folder.as_fd()),
+        |program| program.outermost(folder.as_fd()),
     )?
 }
 

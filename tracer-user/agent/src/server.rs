@@ -196,6 +196,7 @@ impl Guest {
             might_trace_all: self.credentials.pid().is_some_and(may_trace_all)
                 && peers.might_trace_all(connection).unwrap_or(is_root),
             is_of_first_namespace: peers.is_of_first_namespace(connection).unwrap_or(false),
+            traces_within: peers.traces_within(connection),
         }
     }
 
@@ -250,7 +251,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
         Host::Service(service) => guest.noted(&service.peers),
         Host::Trace(_) => Noted {
             might_trace_all: guest.credentials.uid() == 0,
-            is_of_first_namespace: false,
+            ..Noted::default()
         },
     };
     let mut conversation = Conversation {

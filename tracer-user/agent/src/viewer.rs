@@ -8,9 +8,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use tracer_common::kernel::Sight;
-use tracer_kernel::Guard;
+use tracer_kernel::{Guard, OutermostNamespace};
 
-use super::mounts::owner_of;
+use super::mounts::outermost_of;
 
 /// `CAP_SYS_PTRACE`.
 pub const MAY_TRACE_ALL: u64 = 1 << 19;
@@ -22,6 +22,9 @@ pub struct Noted {
     pub might_trace_all: bool,
     /// Whether it was in the first user namespace.
     pub is_of_first_namespace: bool,
+    /// User namespace right within the first one where it was, and might trace every process, by
+    /// its inode.
+    pub traces_within: Option<u32>,
 }
 
 /// A controller, as the kernel noted it when it connected.
@@ -38,6 +41,9 @@ pub struct Viewer {
     /// Whether it may look into whatever is in the user namespaces that its user has made in the
     /// first one: it is known to be there itself.
     owns_namespaces: bool,
+    /// User namespace right within the first one in which it may look into every process, by its
+    /// inode. The conversation is noted with it, so that it exists as long as the viewer.
+    traces_within: Option<u32>,
 }
 
 impl Viewer {
@@ -58,6 +64,7 @@ impl Viewer {
             sees_all,
             is_unmasked: sees_all && namespace == NamespaceOf::Own,
             owns_namespaces: noted.is_of_first_namespace && namespace != NamespaceOf::Another,
+            traces_within: noted.traces_within.filter(|_| may_trace_all(pid)),
         }
     }
 
@@ -69,6 +76,7 @@ impl Viewer {
             sees_all: true,
             is_unmasked: true,
             owns_namespaces: true,
+            traces_within: None,
         }
     }
 
@@ -84,7 +92,8 @@ impl Viewer {
 
     /// Returns how the processes that it is given are guarded, if they are.
     pub fn guard(&self) -> Option<Guard> {
-        match (self.sees_all, self.owns_namespaces) {
+        let sees_namespaces = self.owns_namespaces || self.traces_within.is_some();
+        match (self.sees_all, sees_namespaces) {
             (true, _) => None,
             (false, true) => Some(Guard::OwnNamespaces),
             (false, false) => Some(Guard::FirstNamespace),
@@ -99,10 +108,18 @@ impl Viewer {
                 && sight.permitted == 0
                 && sight.is_dumpable == 1
                 && sight.namespace_level == 0)
-            || (self.owns_namespaces
-                && sight.namespace_level > 0
-                && sight.namespace_owner == self.user
+            || (sight.namespace_level > 0
+                && self.sees_namespace(OutermostNamespace {
+                    owner: sight.namespace_owner,
+                    id: sight.namespace_id,
+                })
                 && (sight.is_dumpable == 1 || sight.memory_level > 0))
+    }
+
+    /// Tells whether it may look into the processes of a user namespace right within the first one.
+    fn sees_namespace(&self, namespace: OutermostNamespace) -> bool {
+        let is_its_users = self.owns_namespaces && namespace.owner == self.user;
+        is_its_users || namespace.id != 0 && self.traces_within == Some(namespace.id)
     }
 
     /// Tells whether it may look into process `pid` as that is now.
@@ -110,7 +127,8 @@ impl Viewer {
         if self.sees_all {
             return Credentials::read(pid).is_some();
         }
-        self.is_plain_now(pid) || self.owns_namespaces && owner_of(pid) == Some(self.user)
+        let sees_its_namespace = || outermost_of(pid).is_some_and(|it| self.sees_namespace(it));
+        self.is_plain_now(pid) || sees_its_namespace()
     }
 
     /// Tells whether process `pid` is now one of its user's without special rights, outside of user
@@ -211,6 +229,8 @@ mod tests {
         namespace_level: 0,
         memory_level: 0,
         namespace_owner: Sight::NOBODY,
+        namespace_id: 0,
+        reserved: 0,
     };
 
     fn viewer(user: u32, group: u32) -> Viewer {
@@ -220,6 +240,7 @@ mod tests {
             sees_all: false,
             is_unmasked: false,
             owns_namespaces: true,
+            traces_within: None,
         }
     }
 
@@ -268,8 +289,10 @@ mod tests {
             permitted: u64::MAX,
             namespace_level: 3,
             namespace_owner: 1000,
+            namespace_id: 7,
             memory_level: 1,
             is_dumpable: 0,
+            reserved: 0,
         };
         assert!(own.may_see(&within));
         let others = [
@@ -300,6 +323,22 @@ mod tests {
             ..own
         };
         assert!(!elsewhere.may_see(&within) && elsewhere.may_see(&SIGHT));
+        // As it may trace all there; another user has made it.
+        let inside = |id| Viewer {
+            traces_within: Some(id),
+            ..Viewer {
+                user: 1001,
+                ..elsewhere
+            }
+        };
+        assert!(inside(7).may_see(&within) && !inside(8).may_see(&within));
+        assert!(!inside(7).may_see(&others[0]) && !inside(7).may_see(&others[3]));
+        let unknown = Sight {
+            namespace_id: 0,
+            ..within
+        };
+        assert!(!inside(0).may_see(&unknown));
+        assert_eq!(inside(7).guard(), Some(Guard::OwnNamespaces));
         assert_eq!(own.guard(), Some(Guard::OwnNamespaces));
         assert_eq!(elsewhere.guard(), Some(Guard::FirstNamespace));
     }
@@ -315,6 +354,7 @@ mod tests {
         let noted = Noted {
             might_trace_all: user == 0,
             is_of_first_namespace: true,
+            traces_within: None,
         };
         let seen = Viewer::new(pid, (user, group), noted);
         assert!(seen.may_see_now(pid) && !seen.may_see_now(i32::MAX));

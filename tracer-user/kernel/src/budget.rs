@@ -28,7 +28,7 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sched_process_fork", 8600, 18600),
     budget("task_newtask", 8600, 18500),
     budget("sched_process_exit", 3900, 4450),
-    budget("sched_process_exec", 28500, 34400),
+    budget("sched_process_exec", 29500, 36000),
     budget("cgroup_attach_task", 9850, 10800),
     budget("task_rename", 4670, 14300),
     budget("hrtimer_expire_entry", 40, 40),

@@ -10,11 +10,11 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use crate::assembled::{
-    self, ADD_REGISTER, Assembly, COPY, Instruction, JUMP_IF, READ, SET, WRITE, register,
+    self, ADD_REGISTER, AND, Assembly, COPY, Instruction, JUMP_IF, READ, SET, WRITE, register,
 };
 use crate::btf::reader::Btf;
 use crate::call;
-use crate::found::{FilePlaces, NotedPlaces, kept, place};
+use crate::found::{self, FilePlaces, NotedPlaces, kept, place};
 use crate::types;
 
 /// Programs that tell what the process that connected was allowed to, and where.
@@ -22,6 +22,7 @@ use crate::types;
 pub struct ConnectedRights {
     capabilities: OwnedFd,
     namespace: OwnedFd,
+    within: OwnedFd,
 }
 
 impl ConnectedRights {
@@ -43,6 +44,7 @@ impl ConnectedRights {
         Ok(Self {
             capabilities: load("connected_rights", capabilities)?,
             namespace: load("connected_place", namespace)?,
+            within: load("connected_within", within)?,
         })
     }
 
@@ -60,6 +62,18 @@ impl ConnectedRights {
         Ok(half(0)? | half(HALF_BYTES)? << 32)
     }
 
+    /// Returns the inode of the user namespace in which that process was then, where this is right
+    /// within the first one, and the process had `CAP_SYS_PTRACE` in force there.
+    ///
+    /// # Errors
+    ///
+    /// As of [`capabilities`](Self::capabilities).
+    pub fn traces_within(&self, connection: BorrowedFd<'_>) -> io::Result<Option<u32>> {
+        let asked = [u64::from(connection.as_raw_fd().cast_unsigned())];
+        let id = call::run(self.within.as_fd(), &asked)?;
+        Ok((id != 0).then_some(id))
+    }
+
     /// Tells whether that process was in the first user namespace then.
     ///
     /// # Errors
@@ -70,6 +84,9 @@ impl ConnectedRights {
         Ok(call::run(self.namespace.as_fd(), &asked)? == IS_OF_FIRST)
     }
 }
+
+/// `CAP_SYS_PTRACE`, as a bit of the lower half of a set.
+const MAY_TRACE_ALL: i32 = 1 << 19;
 
 /// Result of the program for the user namespace where that is the first one.
 const IS_OF_FIRST: u32 = 1;
@@ -85,6 +102,7 @@ struct Places {
     effective: i32,
     namespace: i32,
     level: i32,
+    id: i32,
     own: i32,
 }
 
@@ -97,6 +115,7 @@ impl Places {
             effective: place("cred", "cap_effective")?,
             namespace: place("cred", "user_ns")?,
             level: place("user_namespace", "level")?,
+            id: found::place(types, "user_namespace", &["ns", "inum"])?,
             own: place("task_struct", "real_cred")?,
         })
     }
@@ -126,6 +145,21 @@ fn namespace(program: &mut Assembly, places: &Places) {
     program.half(NOTED, places.level);
     program.leave_unless(register::THIRD, 0);
     program.put(SET, register::RESULT, 0, IS_OF_FIRST.cast_signed());
+}
+
+/// Has the program return the inode of the user namespace, where that is right within the first
+/// one, and the process that connected might trace every process there.
+fn within(program: &mut Assembly, places: &Places) {
+    program.half(NOTED, places.effective);
+    program.put(AND, register::THIRD, 0, MAY_TRACE_ALL);
+    program.leave_where(JUMP_IF, register::THIRD, 0, 0);
+    program.pointer(NOTED, places.namespace);
+    program.leave_where(JUMP_IF, register::THIRD, 0, 0);
+    program.put(COPY, NOTED, register::THIRD, 0);
+    program.half(NOTED, places.level);
+    program.leave_unless(register::THIRD, 1);
+    program.half(NOTED, places.id);
+    program.put(COPY, register::RESULT, register::THIRD, 0);
 }
 
 /// Has the program return half of the capabilities in force.

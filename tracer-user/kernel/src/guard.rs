@@ -8,8 +8,9 @@ use tracer_common::kernel::traced;
 pub enum Guard {
     /// Those in the first user namespace.
     FirstNamespace,
-    /// Those in user namespaces that their user has made too, whatever rights they have there: who
-    /// is given the events is in the first user namespace.
+    /// Those in user namespaces that their user has made too, whatever rights they have there,
+    /// where that user is in the first one; or those in the user namespace of a process that may
+    /// trace all there.
     OwnNamespaces,
 }
 

@@ -138,7 +138,7 @@ pub use moves::{Move, MoveStep};
 pub use namespace::is_proc_own;
 pub use opened::OpenedMemory;
 pub use options::KernelOptions;
-pub use owned::NamespaceOwners;
+pub use owned::{NamespaceOwners, OutermostNamespace};
 pub use probes::{ProbeError, probe_check};
 pub use requirements::capabilities;
 pub use source::{KernelSource, NO_CONTEXT, ReportsExecs, no_contexts};

@@ -1,8 +1,9 @@
-//! Users who may look into a process for the user namespace that it is in.
+//! User namespaces for which others may look into a process.
 //!
 //! A user has all capabilities in a user namespace that it has made, as seen from the namespace in
-//! which it has made that, and in all namespaces within (`cap_capable`). The kernel tells who has
-//! made the namespace of a process only to those that may trace the process. So a small eBPF
+//! which it has made that, and in all namespaces within (`cap_capable`); and so has a process with
+//! these capabilities there. The kernel tells who has made the namespace of a process, and which it
+//! is, only to those that may trace the process. So a small eBPF
 //! program reads it. It is attached to nothing: this process runs it on request, in the calling
 //! thread.
 //!
@@ -12,16 +13,28 @@
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
-use crate::assembled::{self, ADD, AND, Assembly, COPY, Instruction, JUMP_IF, register};
+use crate::assembled::{
+    self, ADD, ADD_REGISTER, AND, Assembly, COPY, Instruction, JUMP_IF, READ, register,
+};
 use crate::btf::reader::Btf;
 use crate::call;
-use crate::found::{FilePlaces, FolderPlaces, place};
+use crate::found::{self, FilePlaces, FolderPlaces, place};
 use crate::types;
 
 /// Program that tells who has made the user namespace of a process.
 #[derive(Debug)]
 pub struct NamespaceOwners {
     program: OwnedFd,
+    places: Places,
+}
+
+/// User namespace right within the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutermostNamespace {
+    /// User who has made it, in the first one.
+    pub owner: u32,
+    /// Its inode, which no other namespace has as long as it exists; 0 where this is not known.
+    pub id: u32,
 }
 
 impl NamespaceOwners {
@@ -39,26 +52,35 @@ impl NamespaceOwners {
         })?;
         Ok(Self {
             program: assembled::load("owners", &assemble(&places))?,
+            places,
         })
     }
 
-    /// Returns the user who may look into a process from the first user namespace, whichever
-    /// rights the process has: the user has made the namespace right within the first one that the
-    /// process is in, or that its namespace is in; and the process's memory may be dumped, or
-    /// counts in such a namespace too. `None` where there is no such user, or this cannot be known.
-    /// `folder` is the process's folder in `/proc`.
+    /// Returns the user namespace right within the first one that a process is in, or that its
+    /// namespace is in, where its owner may look into the process from the first one, whichever
+    /// rights that has: its memory may be dumped, or counts in such a namespace too. `None` where
+    /// there is none, or this cannot be known. `folder` is the process's folder in `/proc`.
     ///
     /// # Errors
     ///
     /// The kernel does not run the program: kernels run programs of this kind since Linux 5.10.
-    pub fn owner(&self, folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
-        let asked = [u64::from(folder.as_raw_fd().cast_unsigned())];
-        Ok(call::run(self.program.as_fd(), &asked)?.checked_sub(FIRST_OWNER))
+    pub fn outermost(&self, folder: BorrowedFd<'_>) -> io::Result<Option<OutermostNamespace>> {
+        let member = |place: i32| {
+            let wide = |number: i32| u64::from(number.cast_unsigned());
+            let asked = [wide(folder.as_raw_fd()), wide(place)];
+            call::run(self.program.as_fd(), &asked).map(|result| result.checked_sub(LEAST))
+        };
+        // The process never leaves this namespace: both are of one.
+        let (owner, id) = (member(self.places.owner)?, member(self.places.id)?);
+        Ok(owner.map(|owner| OutermostNamespace {
+            owner,
+            id: id.unwrap_or(0),
+        }))
     }
 }
 
-/// Result of the program for the user 0; 0 is no user.
-const FIRST_OWNER: u32 = 1;
+/// Result of the program for a member that is 0; 0 is none.
+const LEAST: u32 = 1;
 
 /// Level of the deepest user namespace that the kernel makes: one in a namespace of level 32.
 const DEEPEST: u32 = 33;
@@ -82,6 +104,7 @@ struct Places {
     level: i32,
     parent: i32,
     owner: i32,
+    id: i32,
     memory: i32,
     flags: i32,
     of_memory: i32,
@@ -104,6 +127,7 @@ impl Places {
             level: place("user_namespace", "level")?,
             parent: place("user_namespace", "parent")?,
             owner: place("user_namespace", "owner")?,
+            id: found::place(types, "user_namespace", &["ns", "inum"])?,
             memory: place("task_struct", "mm")?,
             flags: place("mm_struct", "flags")?,
             of_memory: place("mm_struct", "user_ns")?,
@@ -113,6 +137,7 @@ impl Places {
 
 /// Registers that calls of helpers leave as they are, and their content once the process is found.
 mod kept {
+    pub use crate::found::kept::ASKED;
     /// The task.
     pub const TASK: u8 = 7;
     /// A user namespace.
@@ -159,8 +184,10 @@ fn assemble(places: &Places) -> Vec<Instruction> {
         });
     }
     program.leave_unless(kept::LEVEL, 1);
-    program.half(kept::NAMESPACE, places.owner);
+    program.put_at(READ, register::FIRST, kept::ASKED, 8, 0);
+    program.put(ADD_REGISTER, kept::NAMESPACE, register::FIRST, 0);
+    program.half(kept::NAMESPACE, 0);
     program.put(COPY, register::RESULT, register::THIRD, 0);
-    program.put(ADD, register::RESULT, 0, FIRST_OWNER.cast_signed());
+    program.put(ADD, register::RESULT, 0, LEAST.cast_signed());
     program.finish()
 }

@@ -212,6 +212,7 @@ const FIELDS: &[Field] = &[
     wanted("USER_NS_LEVEL", "user_namespace", &[way(&["level"])]),
     wanted("USER_NS_PARENT", "user_namespace", &[way(&["parent"])]),
     wanted("USER_NS_OWNER", "user_namespace", &[way(&["owner"])]),
+    wanted("USER_NS_ID", "user_namespace", &[way(&["ns", "inum"])]),
     wanted("TASK_MM", "task_struct", &[way(&["mm"])]),
     wanted("MM_FLAGS", "mm_struct", &[way(&["flags"])]),
     wanted("MM_USER_NS", "mm_struct", &[way(&["user_ns"])]),
