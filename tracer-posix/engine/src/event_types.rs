@@ -1,6 +1,7 @@
 //! The event types of one stream: identifiers and names.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tracer_common::event_type::{
     EVENT_ID_LIMIT, EventTypeId, FIRST_USER_EVENT, STREAM_EVENT_ID_LIMIT, UNNAMED_USEREVENT_NAME,
@@ -10,9 +11,11 @@ use tracer_common::event_type::{
 /// The event types of one stream. Names and identifiers are one to one.
 #[derive(Clone, Debug, Default)]
 pub struct EventTypes {
-    ids: HashMap<Vec<u8>, EventTypeId>,
+    ids: HashMap<Arc<[u8]>, EventTypeId>,
     /// Names, by the identifier minus that of the first named user type.
-    names: Vec<Option<Vec<u8>>>,
+    names: Vec<Option<Arc<[u8]>>>,
+    /// Identifiers of the named user types, in the order in which they were defined.
+    defined: Vec<EventTypeId>,
 }
 
 /// The identifier of the first user type with a name.
@@ -83,6 +86,27 @@ impl EventTypes {
         Some(self.define_at(index, name))
     }
 
+    /// Becomes equal to `others`, of which these are an earlier state: takes the types that were
+    /// defined there since, and shares their names. Takes all of them where these are no earlier
+    /// state.
+    pub fn catch_up(&mut self, others: &Self) {
+        let is_before = self
+            .defined
+            .last()
+            .is_none_or(|last| others.defined.get(self.defined.len() - 1) == Some(last));
+        let new = others.defined.get(self.defined.len()..);
+        let Some(new) = new.filter(|_| is_before) else {
+            self.clone_from(others);
+            return;
+        };
+        for id in new {
+            let index = index_of(*id);
+            if let Some(name) = index.and_then(|index| others.names.get(index)?.as_ref()) {
+                self.insert(*id, Arc::clone(name));
+            }
+        }
+    }
+
     fn free_as(&self, preferred: Option<EventTypeId>) -> Option<usize> {
         preferred
             .and_then(index_of)
@@ -90,15 +114,22 @@ impl EventTypes {
     }
 
     fn define_at(&mut self, index: usize, name: &[u8]) -> EventTypeId {
+        let id = EventTypeId(FIRST_NAMED + u32::try_from(index).unwrap_or(0));
+        self.insert(id, name.into());
+        id
+    }
+
+    /// Inserts a type that is not there yet.
+    fn insert(&mut self, id: EventTypeId, name: Arc<[u8]>) {
+        let Some(index) = index_of(id) else { return };
         if self.names.len() <= index {
             self.names.resize(index + 1, None);
         }
-        let id = EventTypeId(FIRST_NAMED + u32::try_from(index).unwrap_or(0));
         if let Some(name_of_id) = self.names.get_mut(index) {
-            *name_of_id = Some(name.to_vec());
+            *name_of_id = Some(Arc::clone(&name));
         }
-        self.ids.insert(name.to_vec(), id);
-        id
+        self.ids.insert(name, id);
+        self.defined.push(id);
     }
 
     /// Returns the name of a type, system or user, as bytes without a terminating null.
@@ -201,6 +232,38 @@ mod tests {
 
         assert_eq!(count, index_limit());
         assert_eq!(types.define_listed(b"x", EventTypeId(300)), None);
+    }
+
+    #[test]
+    fn what_catches_up_is_equal() {
+        let all = |types: &EventTypes| {
+            let named = (0..STREAM_EVENT_ID_LIMIT).map(EventTypeId);
+            let named = named.filter(|id| id.is_user());
+            let names = named.filter_map(|id| Some((id, types.name(id)?.to_vec())));
+            let names: Vec<_> = names.collect();
+            let ids = names.iter().filter_map(|(_, name)| types.id(name));
+            (ids.collect::<Vec<_>>(), names)
+        };
+        let (mut types, mut behind) = (EventTypes::default(), EventTypes::default());
+        types.define_user(b"listed", Some(EventTypeId(300)));
+        types.define_user(b"another", Some(EventTypeId(300)));
+        behind.catch_up(&types);
+        assert_eq!(all(&behind), all(&types));
+        types.define_user(b"one more", Some(EventTypeId(290)));
+        behind.catch_up(&types);
+        behind.catch_up(&types);
+        assert_eq!(all(&behind), all(&types));
+        assert_eq!(behind.id(b"one more"), Some(EventTypeId(290)));
+        assert_eq!(behind.defined, types.defined);
+        assert_eq!(
+            behind.define_user(b"its own", Some(EventTypeId(290))),
+            types.define_user(b"of all", Some(EventTypeId(290)))
+        );
+        // They are the same stream's no more.
+        let mut foreign = EventTypes::default();
+        foreign.define_user(b"foreign", Some(EventTypeId(400)));
+        behind.catch_up(&foreign);
+        assert_eq!(all(&behind), all(&foreign));
     }
 
     #[test]
