@@ -11,7 +11,7 @@ use tracer_engine::{EventTypes, Ledger};
 
 use crate::event_view::EventView;
 use crate::gap::Gap;
-use crate::summary::Summary;
+use crate::summary::{Summary, WriteLosses};
 
 /// Takes events, in order of their times.
 pub trait Consumer {
@@ -24,7 +24,8 @@ pub trait Consumer {
     /// Notes that events are missing before the next one.
     fn gap(&mut self, _gap: &Gap) {}
 
-    /// Notes how many events were lost so far. Comes now and then, not with each event.
+    /// Notes how many events were lost so far. Comes now and then, not with each event, and before
+    /// a gap. There may be more of them without a gap: not each loss leaves one.
     ///
     /// # Errors
     ///
@@ -42,6 +43,20 @@ pub trait Consumer {
 
     /// Notes that no event has come up to `now`.
     fn idle(&mut self, _now: MonotonicNs) {}
+
+    /// Writes or shows what it holds back. A running trace calls it, whether events come or not.
+    fn flush(&mut self, _reason: FlushReason) {}
+
+    /// Tells whether it takes no more events: then the trace ends, or the walk through the log.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    /// Completes what it writes: there are no more events. Returns what it could not write, which
+    /// the summary then says; `None` where it writes no log.
+    fn complete(&mut self) -> Option<WriteLosses> {
+        None
+    }
 
     /// Takes the end: there are no more events.
     ///
@@ -77,6 +92,18 @@ impl<C: Consumer + ?Sized> Consumer for &mut C {
     fn idle(&mut self, now: MonotonicNs) {
         (**self).idle(now);
     }
+
+    fn flush(&mut self, reason: FlushReason) {
+        (**self).flush(reason);
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
+
+    fn complete(&mut self) -> Option<WriteLosses> {
+        (**self).complete()
+    }
 }
 
 impl Consumer for Box<dyn Consumer> {
@@ -104,9 +131,30 @@ impl Consumer for Box<dyn Consumer> {
         (**self).idle(now);
     }
 
+    fn flush(&mut self, reason: FlushReason) {
+        (**self).flush(reason);
+    }
+
+    fn is_done(&self) -> bool {
+        (**self).is_done()
+    }
+
+    fn complete(&mut self) -> Option<WriteLosses> {
+        (**self).complete()
+    }
+
     fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {
         (*self).finish(summary)
     }
+}
+
+/// Reason to write or show what is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushReason {
+    /// Time has passed: about a second.
+    Regular,
+    /// A user asks for it.
+    Asked,
 }
 
 /// Events lost so far.

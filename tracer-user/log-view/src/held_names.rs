@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tracer_binary::stacks::{Mapping, push_mapping};
+use tracer_binary::stacks::{Mapping, names_stacks, push_mapping};
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::StreamCore;
 use tracer_engine::event::EventHeader;
@@ -30,11 +30,7 @@ impl HeldNames {
         header: &EventHeader,
         (record, prefix): (&[u8], usize),
     ) {
-        let names = matches!(
-            header.event_type,
-            EventTypeId::MAPPING | EventTypeId::SYMBOL
-        );
-        if !names {
+        if !names_stacks(header.event_type) {
             stream.feed(*header, record);
             return;
         }

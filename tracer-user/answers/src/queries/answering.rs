@@ -64,7 +64,8 @@ pub fn follow<L: Log>(walk: &mut Walk<L>, consumer: &mut impl Consumer) -> anyho
     follow_while(walk, consumer, |_| Ok(()))
 }
 
-/// Does as [`follow`]; `check` is called every thousand events.
+/// Does as [`follow`], until `consumer` takes no more events; `check` is called every thousand
+/// events.
 ///
 /// # Errors
 ///
@@ -79,6 +80,9 @@ pub fn follow_while<L: Log>(
     let mut following = Following::default();
     while following.go_on(walk, AT_ONCE, &mut consumer)? == Pause::Midway {
         check(walk)?;
+        if consumer.is_done() {
+            return Ok(());
+        }
     }
     following.end(walk, &mut consumer);
     Ok(())
@@ -235,6 +239,7 @@ mod tests {
                             inside: None,
                             stack: (at % 2 == 0).then_some(Stack {
                                 pid: *pid,
+                                tid: *tid,
                                 at: MonotonicNs(0),
                                 data,
                                 names: &names,

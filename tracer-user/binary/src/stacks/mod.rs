@@ -73,6 +73,12 @@ pub fn is_part(id: EventTypeId) -> bool {
     TYPES.contains(&id)
 }
 
+/// Tells whether events of this type name the addresses of stacks.
+#[must_use]
+pub fn names_stacks(id: EventTypeId) -> bool {
+    is_part(id) && id != EventTypeId::STACK
+}
+
 /// Stacks to record. By default none is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackOptions {

@@ -60,6 +60,7 @@ impl Owned {
     pub fn named<'a>(&'a self, names: &'a SymbolNames) -> Stack<'a> {
         Stack {
             pid: self.pid,
+            tid: self.tid,
             at: self.at,
             data: &self.data,
             names,

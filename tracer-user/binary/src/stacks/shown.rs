@@ -15,6 +15,8 @@ use tracer_text::escape::{push_for_people, push_json_string};
 pub struct Stack<'a> {
     /// The process.
     pub pid: i32,
+    /// The thread, which is not that of the event where it is a waker's.
+    pub tid: i32,
     /// Time at which it was recorded: its addresses mean what they meant then.
     pub at: MonotonicNs,
     /// The data of the stack's event.

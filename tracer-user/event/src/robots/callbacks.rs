@@ -11,10 +11,10 @@ use tracer_text::self_describing::Typed;
 
 use super::graph::{address, signed};
 use super::{Graph, PREFIX};
-use crate::consumer::{Consumer, TraceLosses};
+use crate::consumer::{Consumer, FlushReason, TraceLosses};
 use crate::event_view::EventView;
 use crate::gap::Gap;
-use crate::summary::Summary;
+use crate::summary::{Summary, WriteLosses};
 
 /// The first identifier of the types that are made here, where it is free: programs' own types have
 /// lower ones, but for those of programs that have thousands.
@@ -266,6 +266,18 @@ impl<C: Consumer> Consumer for Callbacks<C> {
 
     fn idle(&mut self, now: MonotonicNs) {
         self.to.idle(now);
+    }
+
+    fn flush(&mut self, reason: FlushReason) {
+        self.to.flush(reason);
+    }
+
+    fn is_done(&self) -> bool {
+        self.to.is_done()
+    }
+
+    fn complete(&mut self) -> Option<WriteLosses> {
+        self.to.complete()
     }
 
     fn finish(self: Box<Self>, summary: &Summary) -> anyhow::Result<()> {

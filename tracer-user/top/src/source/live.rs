@@ -10,7 +10,7 @@ use super::answer::losses_of;
 use super::link::{Link, Publisher};
 use crate::model::{Model, ShownLosses};
 use tracer_answers::queries::SpanSpec;
-use tracer_event::consumer::{Consumer, TraceLosses as Counted};
+use tracer_event::consumer::{Consumer, FlushReason, TraceLosses as Counted};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::summary::Summary;
@@ -53,6 +53,10 @@ impl Consumer for ModelFeeder {
 
     fn idle(&mut self, now: MonotonicNs) {
         self.model.idle(now);
+        self.publisher.publish_if_due(&mut self.model);
+    }
+
+    fn flush(&mut self, _: FlushReason) {
         self.publisher.publish_if_due(&mut self.model);
     }
 

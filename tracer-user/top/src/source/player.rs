@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
 use tracer_engine::EventTypes;
 use tracer_engine::event::MonotonicNs;
 
@@ -63,23 +62,20 @@ fn pass(recording: &PlayedLog, link: &Arc<Link>, clock: Clock) -> anyhow::Result
         start,
         events: 0,
         lost: Rc::default(),
-        is_over: Rc::default(),
+        is_over: false,
     };
     // What is lost by then is known as soon as the next thousand events are taken.
     let lost = Rc::clone(&player.lost);
-    let is_over = Rc::clone(&player.is_over);
-    let followed = follow_while(&mut walk, &mut player, |walk| {
+    follow_while(&mut walk, &mut player, |walk| {
         lost.set(ShownLosses {
             lost: walk.lost().saturating_sub(walk.not_reported()),
             not_reported: walk.not_reported(),
         });
-        ensure!(!is_over.get(), "it is looked at no more");
         Ok(())
-    });
-    if player.is_over.get() {
+    })?;
+    if player.is_over {
         return Ok(player.clock);
     }
-    followed?;
     let summary = walk.summary();
     player.model.count_losses(ShownLosses {
         lost: summary.lost_in_trace(),
@@ -159,7 +155,7 @@ struct Player {
     /// Events lost so far.
     lost: Rc<Cell<ShownLosses>>,
     /// Whether time goes backwards, or no screen looks any more.
-    is_over: Rc<Cell<bool>>,
+    is_over: bool,
 }
 
 impl Player {
@@ -172,9 +168,9 @@ impl Player {
         }
         let shown = self.model.now().0.saturating_sub(self.start.0);
         if self.link.is_over() || self.clock.now() < shown {
-            self.is_over.set(true);
+            self.is_over = true;
         }
-        self.is_over.get()
+        self.is_over
     }
 
     /// Waits until the time of an event has come.
@@ -216,9 +212,13 @@ impl Player {
 }
 
 impl Consumer for Player {
+    fn is_done(&self) -> bool {
+        self.is_over
+    }
+
     fn idle(&mut self, now: MonotonicNs) {
         self.wait_for(now);
-        if !self.is_over.get() {
+        if !self.is_over {
             self.model.idle(now);
         }
     }
@@ -228,13 +228,13 @@ impl Consumer for Player {
     }
 
     fn gap(&mut self, gap: &Gap) {
-        if !self.is_over.get() {
+        if !self.is_over {
             self.model.gap(gap);
         }
     }
 
     fn event(&mut self, view: &EventView<'_>) -> anyhow::Result<()> {
-        if self.is_over.get() {
+        if self.is_over {
             return Ok(());
         }
         let is_due = view.at().0.saturating_sub(self.start.0) <= self.clock.now();
@@ -243,7 +243,7 @@ impl Consumer for Player {
         if !is_due || self.events >= 256 {
             self.events = 0;
             self.wait_for(view.at());
-            if self.is_over.get() {
+            if self.is_over {
                 return Ok(());
             }
             self.model.count_losses(self.lost.get());
