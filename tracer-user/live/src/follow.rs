@@ -19,6 +19,7 @@ use super::returned::trace_anew;
 use super::tracer::Tracer;
 use super::wake::{Wake, watch_process};
 use super::writer::{LineWriter, Offer};
+use tracer_event::consumer::FlushReason;
 use tracer_kernel::{FreedMemory, give_back_what_is_free};
 
 /// Interval at which the sources are asked when nothing wakes us: the most that an event is late.
@@ -221,7 +222,7 @@ impl Follow {
             if tidied.elapsed() >= TIDY_EVERY {
                 tidied = Instant::now();
                 self.tracer.tidy(now);
-                self.tracer.flush_log(false);
+                self.tracer.flush(FlushReason::Regular);
                 freed_memory.tick();
             }
             match phase {
@@ -265,7 +266,7 @@ impl Follow {
             watermark >= flush.asked && !has_more || Instant::now() >= flush.give_up
         };
         if self.flush.take_if(is_due).is_some() {
-            self.tracer.flush_log(true);
+            self.tracer.flush(FlushReason::Asked);
         }
     }
 

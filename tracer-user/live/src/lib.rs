@@ -25,6 +25,7 @@
 mod access;
 mod areas;
 mod attach;
+mod beside;
 mod call_windows;
 mod command;
 mod consumer_setup;
@@ -36,7 +37,6 @@ mod ending;
 mod follow;
 mod idle_time;
 mod launch;
-mod log_stage;
 mod name_shares;
 mod newcomers;
 mod origin;

@@ -1,5 +1,5 @@
 //! Way of an event from the stream to its consumer, in stages: the sieve, its stack, the count of
-//! its type, the log, the consumer.
+//! its type, the consumer.
 
 use std::time::Duration;
 
@@ -8,33 +8,31 @@ use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::source::LossCause;
 use tracer_engine::{ClockPair, EventTypes, Ledger};
 
-use super::log_stage::LogStage;
 use super::type_rows::TypeRows;
 use tracer_binary::stacks::{self, Owned, PendingStacks, SymbolNames};
 use tracer_binary::thread_context::ThreadContext;
-use tracer_event::consumer::{Consumer, Lines, TraceLosses};
+use tracer_event::consumer::{Consumer, FlushReason, Lines, TraceLosses};
 use tracer_event::event_view::{EventView, NamespaceIds};
 use tracer_event::gap::{Gap, Missing};
 use tracer_event::predicate::{Show, Sieve};
 use tracer_event::probe::is_probe;
 use tracer_event::selection::Selection;
-use tracer_event::summary::{HeldUp, Summary, WriteLosses};
+use tracer_event::summary::{HeldUp, Summary};
 use tracer_event::thread_contexts::ThreadContexts;
 use tracer_kernel::{LostByCpu, say_mappings_anew};
-use tracer_log_view::log_output::LogOutput;
 use tracer_text::say;
 
 /// Types with which the sources are asked for all of theirs: a question takes as long as there are
 /// sources.
 const MOST_ASKED: u32 = 1000;
 
-/// Stages that the chosen events go through, to a consumer, a log, or both.
+/// Stages that the chosen events go through, to their consumer.
 pub struct Printer {
     /// `None` once it has taken the end.
     consumer: Option<Box<dyn Consumer>>,
-    log: Option<LogStage>,
-    /// Whether events go to the consumer beside a log too.
-    is_beside_log: bool,
+    /// Whether the consumer records the trace: then it gets also what the stream says of itself,
+    /// whatever is chosen, and what names the addresses of stacks.
+    is_recorded: bool,
     /// New types with which the sources are still asked for all of theirs.
     asks_left: u32,
     rows: TypeRows,
@@ -47,6 +45,8 @@ pub struct Printer {
     /// Cost of the system calls, at the end, where it was bounded.
     pub held_up: Option<HeldUp>,
     missing: Missing,
+    /// Events lost by now, for any cause.
+    lost: u64,
     /// Events of the stream that newer ones have replaced before they were read.
     overwritten: u64,
     /// Sieve that decides by their data which events pass.
@@ -73,8 +73,7 @@ impl Printer {
     ) -> Self {
         Self {
             consumer: Some(consumer),
-            log: None,
-            is_beside_log: false,
+            is_recorded: false,
             asks_left: 0,
             rows: TypeRows::new(selection),
             left: limit,
@@ -83,6 +82,7 @@ impl Printer {
             lost_by_cpu: None,
             held_up: None,
             missing: Missing::default(),
+            lost: 0,
             overwritten: 0,
             sieve: None,
             stacks: PendingStacks::default(),
@@ -108,10 +108,10 @@ impl Printer {
         self.lost_by_cpu = Some(lost);
     }
 
-    /// Puts events into `log` from now on; the consumer gets them only if `is_beside_log`.
-    pub fn log_to(&mut self, log: LogOutput, is_beside_log: bool) {
-        self.log = Some(LogStage::new(log, self.names.clone()));
-        self.is_beside_log = is_beside_log;
+    /// Gives the consumer all that a recording needs: beside the chosen events what the stream says
+    /// of itself, and what names the addresses of stacks.
+    pub fn record(&mut self) {
+        self.is_recorded = true;
     }
 
     /// Makes the trace ask its sources for all their types with each of the first new ones: the
@@ -127,42 +127,53 @@ impl Printer {
         asks
     }
 
-    /// Returns the consumer, where it gets events and has not failed.
+    /// Returns the consumer, where it has not failed.
     fn consumer(&mut self) -> Option<&mut (dyn Consumer + 'static)> {
-        let gets_events = self.log.is_none() || self.is_beside_log;
         self.consumer
             .as_deref_mut()
-            .filter(|_| gets_events && self.failure.is_none())
+            .filter(|_| self.failure.is_none())
     }
 
     /// Reports the events missing by now, `lost` being the number lost for each cause. Called at
     /// each round: what was lost, was lost before `now`.
     pub fn note_losses(&mut self, lost: &Ledger, now: impl Fn() -> MonotonicNs) {
         let missing = Missing::sum_up(|cause| lost.lost(cause));
-        if missing.is_more_than(&self.missing) {
+        let gap = missing.is_more_than(&self.missing).then(|| {
             let now = now();
-            self.at_sieve(|sieve, show| sieve.lose(now, show));
-            let is_kernels = missing.others == self.missing.others;
+            Gap {
+                next: now,
+                until: Some(now),
+                is_kernels: missing.others == self.missing.others,
+                is_unrecorded: false,
+                tid: None,
+            }
+        });
+        if let Some(gap) = &gap {
+            self.at_sieve(|sieve, show| sieve.lose(gap.next, show));
             self.stacks.lose();
             self.contexts.forget();
-            if let Some(consumer) = &mut self.consumer {
-                consumer.gap(&Gap {
-                    next: now,
-                    until: Some(now),
-                    is_kernels,
-                    is_unrecorded: false,
-                    tid: None,
-                });
-                let losses = TraceLosses {
-                    by_cause: lost.clone(),
-                    others: 0,
-                };
-                let counted = consumer.count_losses(&losses);
-                self.failure = self.failure.take().or(counted.err());
-            }
+        }
+        self.count_losses(lost);
+        if let (Some(gap), Some(consumer)) = (&gap, &mut self.consumer) {
+            consumer.gap(gap);
         }
         self.missing = missing;
         self.note_overwritten(lost.lost(LossCause::StreamOverwritten));
+    }
+
+    /// Tells the consumer how many events were lost, where there are more by now.
+    fn count_losses(&mut self, lost: &Ledger) {
+        let before = std::mem::replace(&mut self.lost, lost.lost_in_all());
+        if self.lost > before
+            && let Some(consumer) = &mut self.consumer
+        {
+            let losses = TraceLosses {
+                by_cause: lost.clone(),
+                others: 0,
+            };
+            let counted = consumer.count_losses(&losses);
+            self.failure = self.failure.take().or(counted.err());
+        }
     }
 
     /// Notes how many events newer ones have replaced: mappings may be among them, so that what is
@@ -175,23 +186,10 @@ impl Printer {
         }
     }
 
-    /// Returns the log that events go to.
-    pub fn log(&mut self) -> Option<&mut LogOutput> {
-        self.log.as_mut().map(|stage| &mut stage.log)
-    }
-
-    /// Returns the log that events went to, to be completed, with the names of its stacks'
-    /// addresses.
-    pub fn take_log(&mut self) -> Option<LogOutput> {
-        let mut stage = self.log.take()?;
-        stage.name_stacks();
-        Some(stage.log)
-    }
-
-    /// Gives the log the names of its stacks' addresses, before it is flushed.
-    pub fn name_stacks(&mut self) {
-        if let Some(stage) = &mut self.log {
-            stage.name_stacks();
+    /// Has the consumer write or show what it holds back.
+    pub fn flush(&mut self, reason: FlushReason) {
+        if let Some(consumer) = self.consumer() {
+            consumer.flush(reason);
         }
     }
 
@@ -200,11 +198,14 @@ impl Printer {
         self.rows.show(id);
     }
 
-    /// Tells whether as many events were shown as were asked for, or no more go into the log.
+    /// Tells whether as many events were shown as were asked for, or the consumer takes no more.
     pub fn is_done(&self) -> bool {
         self.left == Some(0)
             || self.failure.is_some()
-            || self.log.as_ref().is_some_and(|stage| stage.log.is_at_end())
+            || self
+                .consumer
+                .as_ref()
+                .is_some_and(|consumer| consumer.is_done())
     }
 
     /// Tells whether events of a type are shown, or say more of others that are.
@@ -219,10 +220,15 @@ impl Printer {
 
     /// Learns the name of a type from the stream.
     pub fn learn_name(&mut self, id: EventTypeId, types: &EventTypes) {
+        self.learn_types(types);
+        self.rows.learn_name(id, types);
+    }
+
+    /// Tells the consumer the types of the stream.
+    pub fn learn_types(&mut self, types: &EventTypes) {
         if let Some(consumer) = &mut self.consumer {
             consumer.learn_types(types);
         }
-        self.rows.learn_name(id, types);
     }
 
     /// Adds the lines before the first event, unless that was done.
@@ -237,21 +243,19 @@ impl Printer {
         self.at_sieve(|sieve, show| sieve.pass_by(event, show));
     }
 
-    /// Adds the events that pass the sieve though no event has come to it. Where there is a log,
-    /// nothing waits there.
+    /// Adds the events that pass the sieve though no event has come to it.
     fn at_sieve(&mut self, ask: impl FnOnce(&mut Sieve, Show<'_>)) {
         let Some(mut sieve) = self.sieve.take() else {
             return;
         };
-        let types = EventTypes::default();
         ask(&mut sieve, &mut |line| {
-            self.put(&line.event, line.comm, (line.inside, line.context), &types);
+            self.put(&line.event, line.comm, (line.inside, line.context));
         });
         self.sieve = Some(sieve);
     }
 
-    /// Adds the line of an event, or puts it into the log, where it passes the sieve; `types` knows
-    /// the name of its type. Its thread has this name, and these ids in its own pid namespace.
+    /// Gives the consumer an event that passes the sieve; `types` knows the name of its type. Its
+    /// thread has this name, and these ids in its own pid namespace.
     pub fn print(
         &mut self,
         event: &Event<'_>,
@@ -265,14 +269,14 @@ impl Printer {
         }
         let is_probe = || types.name(event.header.event_type).is_some_and(is_probe);
         let context = self.contexts.context(event, is_probe);
-        if stacks::is_part(event.header.event_type) && self.take_part(event, comm, inside, types) {
+        if stacks::is_part(event.header.event_type) && self.take_part(event, comm, inside) {
             return;
         }
-        // A log has what its stream says of itself, whatever is chosen.
-        let is_of_log = self.log.is_some() && event.header.event_type <= EventTypeId::FLUSH_STOP;
-        let sieve = self.sieve.take_if(|_| !is_of_log);
+        let is_of_stream = event.header.event_type <= EventTypeId::FLUSH_STOP;
+        let is_spared = self.is_recorded && is_of_stream;
+        let sieve = self.sieve.take_if(|_| !is_spared);
         let Some(mut sieve) = sieve else {
-            self.put(event, comm, (inside, context), types);
+            self.put(event, comm, (inside, context));
             return;
         };
         if let Some(row) = self.rows.row(event.header.event_type).cloned() {
@@ -287,27 +291,26 @@ impl Printer {
                 context,
             };
             sieve.offer(&line, true, &mut |line| {
-                self.put(&line.event, line.comm, (line.inside, line.context), types);
+                self.put(&line.event, line.comm, (line.inside, line.context));
             });
         }
         self.sieve = Some(sieve);
     }
 
-    /// Takes a part of a stack: a stack waits for its event, and a mapping is learnt, and goes into
-    /// a log. False for a stack that is an event of its own.
+    /// Takes a part of a stack: a stack waits for its event; a mapping is learnt, and given to a
+    /// consumer that records. False for a stack that is an event of its own.
     fn take_part(
         &mut self,
         event: &Event<'_>,
         comm: Option<&[u8]>,
         inside: Option<NamespaceIds>,
-        types: &EventTypes,
     ) -> bool {
         if event.header.event_type == EventTypeId::STACK {
             return self.stacks.put(event);
         }
         self.names.learn(event);
-        if self.log.is_some() {
-            self.put(event, comm, (inside, None), types);
+        if self.is_recorded {
+            self.put(event, comm, (inside, None));
         }
         true
     }
@@ -317,7 +320,6 @@ impl Printer {
         event: &Event<'_>,
         comm: Option<&[u8]>,
         (inside, context): (Option<NamespaceIds>, Option<ThreadContext>),
-        types: &EventTypes,
     ) {
         let id = event.header.event_type;
         let own = (id == EventTypeId::STACK).then(|| Owned::from_event(event));
@@ -327,18 +329,11 @@ impl Printer {
         };
         row.count += 1;
         self.last = event.header.time;
-        // What names stacks is for the log alone, and none of the events that are asked for.
-        let is_for_names = matches!(id, EventTypeId::MAPPING | EventTypeId::SYMBOL);
+        // What names stacks is none of the events that are asked for.
         if let Some(left) = &mut self.left
-            && !is_for_names
+            && !stacks::names_stacks(id)
         {
             *left = left.saturating_sub(1);
-        }
-        if let Some(stage) = &mut self.log {
-            stage.add(event, (stack.as_ref(), context), comm, types);
-            if !self.is_beside_log || is_for_names {
-                return;
-            }
         }
         let line = EventView {
             event: *event,
@@ -355,13 +350,9 @@ impl Printer {
         }
     }
 
-    /// Notes that no event has come up to this moment: adds the line of a call that is not done. A
-    /// log learns of it.
+    /// Notes that no event has come up to this moment: adds the line of a call that is not done.
     pub fn wait(&mut self, now: MonotonicNs) {
         self.last = self.last.max(now);
-        if let Some(stage) = &mut self.log {
-            stage.log.advance(now);
-        }
         if let Some(consumer) = self.consumer() {
             consumer.idle(now);
         }
@@ -372,17 +363,9 @@ impl Printer {
         &self.lines
     }
 
-    /// Adds the lines behind the last event, and reports what people are to know. `written` is
-    /// the result for events on their way into a log.
-    pub fn end(
-        &mut self,
-        lost: impl Fn(LossCause) -> u64,
-        written: Option<WriteLosses>,
-        elapsed: Duration,
-    ) -> Summary {
-        if written.is_none() {
-            self.begin();
-        }
+    /// Gives the consumer the end, and reports what people are to know.
+    pub fn end(&mut self, lost: impl Fn(LossCause) -> u64, elapsed: Duration) -> Summary {
+        self.begin();
         self.at_sieve(Sieve::end);
         if let Some(note) = self.sieve.as_ref().and_then(Sieve::note) {
             say(&note);
@@ -390,7 +373,8 @@ impl Printer {
         let events = self.rows.counts();
         let lost = LossCause::ALL.map(|cause| (cause, lost(cause))).to_vec();
         let mut summary = Summary::new(events, lost, elapsed);
-        summary.written = written;
+        let written = self.consumer.as_mut().map(|consumer| consumer.complete());
+        summary.written = written.flatten();
         summary.last = self.last;
         summary.ended = Some(self.last);
         summary.held_up = self.held_up;
@@ -470,11 +454,7 @@ mod tests {
             None,
             &EventTypes::default(),
         );
-        let summary = printer.end(
-            |cause| u64::from(cause == LossCause::Late),
-            None,
-            Duration::ZERO,
-        );
+        let summary = printer.end(|cause| u64::from(cause == LossCause::Late), Duration::ZERO);
 
         assert_eq!(summary.events, [(b"?".to_vec(), 1)]);
         assert_eq!(summary.lost.len(), LossCause::ALL.len());

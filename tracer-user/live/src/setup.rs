@@ -14,6 +14,7 @@ use tracer_log::clocks_now;
 
 use super::access::{KernelAccess, Way};
 use super::areas::Areas;
+use super::beside::BesideRecorder;
 use super::call_windows::CallWindows;
 use super::consumer_setup::{Beginning, ConsumerSetup};
 use super::counted::KernelCounts;
@@ -30,7 +31,8 @@ use tracer_event::counts::{PointNames, SharedCounts};
 use tracer_event::predicate::Sieve;
 use tracer_kernel::named_tracepoints::{self, Tracepoint};
 use tracer_kernel::{KernelOptions, ProcessChoice};
-use tracer_log_view::log_output::{self, LogOutput, LogSetup, inheritance};
+use tracer_log_view::LogRecorder;
+use tracer_log_view::log_output::{self, LogSetup, inheritance};
 use tracer_output::terminal::BlockingFile;
 use tracer_output::terminal::output::Sink;
 use tracer_text::say;
@@ -140,7 +142,7 @@ impl Setup {
         names.extend_from_slice(&points.tracepoints);
         let policy = StreamFullPolicy::Loop;
         let mut stream = ActiveStream::new(policy, self.buffers.stream_bytes, monotonic_now);
-        let log = self.log.as_ref().map(LogOutput::open).transpose()?;
+        let log = self.log.as_ref().map(LogRecorder::open).transpose()?;
         let (mut log, types) = log.unzip();
         if let Some(types) = types.flatten() {
             stream.adopt_event_types(types);
@@ -168,17 +170,15 @@ impl Setup {
         let clocks = clocks_now();
         let start = clocks.monotonic;
         if let Some(log) = &mut log {
-            log.begin(start)?;
+            log.begin_at(start)?;
         }
         stream.start(Origin::NONE);
         let output = self.output.open()?;
-        let mut printer = self.printer(start, clocks, (&output, counts))?;
+        let mut printer = self.printer((start, clocks), log, (&output, counts))?;
         if let Some(lost) = kernel.as_ref().and_then(KernelAccess::lost_by_cpu) {
             printer.report_cpus(lost);
         }
-        if let Some(log) = log {
-            printer.log_to(log, !self.consumer.has_lines());
-        } else if let Subject::Processes(_) = subject {
+        if let Subject::Processes(_) = subject {
             // Of a command nothing is said before it is known that it can be started.
             printer.begin();
         }
@@ -261,11 +261,12 @@ impl Setup {
         has_user.then(|| Areas::new(request, start, recording.system))
     }
 
-    /// Returns the printer, with the consumer of the events; lines go to `output`.
+    /// Returns the printer, with the consumer of the events; lines go to `output`. Where there is a
+    /// log, these are for the end alone.
     fn printer(
         &self,
-        start: MonotonicNs,
-        clocks: ClockPair,
+        (start, clocks): (MonotonicNs, ClockPair),
+        log: Option<LogRecorder>,
         (output, counts): (&File, Option<SharedCounts>),
     ) -> anyhow::Result<Printer> {
         let recording = &self.recording;
@@ -279,9 +280,17 @@ impl Setup {
             counts,
         };
         let lines = Lines::default();
-        let consumer = self.consumer.start(&beginning, lines.clone())?;
+        let mut consumer = self.consumer.start(&beginning, lines.clone())?;
+        let is_recorded = log.is_some();
+        if let Some(log) = log {
+            let gets_events = !self.consumer.has_lines();
+            consumer = Box::new(BesideRecorder::new(Box::new(log), consumer, gets_events));
+        }
         let (selection, limit) = (&recording.selection, self.event_limit);
         let mut printer = Printer::new((consumer, lines), selection, limit, clocks);
+        if is_recorded {
+            printer.record();
+        }
         printer.pass(Sieve::new(&recording.predicate, start));
         if !self.consumer.has_lines() {
             printer.join_pairs();

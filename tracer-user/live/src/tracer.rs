@@ -19,7 +19,7 @@ use super::processes::{Comm, Processes};
 use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
 use tracer_binary::stacks::is_part;
-use tracer_event::consumer::Lines;
+use tracer_event::consumer::{FlushReason, Lines};
 use tracer_event::event_view::NamespaceIds;
 use tracer_event::summary::Summary;
 use tracer_kernel::FirstNames;
@@ -320,9 +320,6 @@ impl Tracer {
             self.collected = now;
             let ledger = self.stream.ledger();
             self.printer.note_losses(ledger, monotonic_now);
-            if let Some(log) = self.printer.log() {
-                log.count_losses(ledger);
-            }
             self.note_call_change();
         }
         let mut has_more = true;
@@ -395,19 +392,21 @@ impl Tracer {
         }
     }
 
-    /// Writes the waiting events to the log, if it is time; all of them when that is asked for.
-    pub fn flush_log(&mut self, is_asked_for: bool) {
-        if is_asked_for && self.printer.log().is_some_and(|log| log.makes_snapshots()) {
-            self.printer.name_stacks();
+    /// Has the consumer write or show what it holds back; where a user asks for it, with all that
+    /// is known by now.
+    pub fn flush(&mut self, reason: FlushReason) {
+        if reason == FlushReason::Asked {
             self.stream.learn_event_types();
+            self.tell_all();
         }
-        if let Some(log) = self.printer.log() {
-            if is_asked_for {
-                log.flush(self.stream.event_types(), self.stream.ledger());
-            } else {
-                log.write_now_and_then(self.stream.ledger());
-            }
-        }
+        self.printer.flush(reason);
+    }
+
+    /// Tells the consumer the types and the losses of the stream.
+    fn tell_all(&mut self) {
+        self.printer.learn_types(self.stream.event_types());
+        let ledger = self.stream.ledger();
+        self.printer.note_losses(ledger, monotonic_now);
     }
 
     /// Returns the time until a process is to be looked at again, if one is.
@@ -483,22 +482,19 @@ impl Tracer {
         self.printer.lines()
     }
 
-    /// Adds the lines behind the last event, and reports what people are to know. A log is
-    /// completed.
+    /// Gives the consumer the end, and reports what people are to know.
     pub fn end(&mut self, elapsed: Duration) -> Summary {
         // Some losses are counted only now and then: once the stream has been stopped, the sources
         // report all of them.
         self.stream.stop(Origin::NONE);
         self.stream.sync();
         self.stream.learn_event_types();
-        let ledger = self.stream.ledger();
-        self.printer.note_losses(ledger, monotonic_now);
-        let log = self.printer.take_log();
+        self.tell_all();
         let held_up = self.call_windows.as_ref();
         self.printer.held_up = held_up.map(|windows| windows.held_up(monotonic_now()));
-        let written = log.map(|log| log.complete(self.stream.event_types(), ledger));
+        let ledger = self.stream.ledger();
         let lost = |cause: LossCause| ledger.lost(cause);
-        self.printer.end(lost, written, elapsed)
+        self.printer.end(lost, elapsed)
     }
 
     /// Returns why the consumer of the events has failed, after the end.

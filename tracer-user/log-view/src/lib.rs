@@ -5,8 +5,8 @@
 //! - [`WantedEvents`] is what the command line chooses, [`TimePoint`] where it begins and ends;
 //! - [`read`] shows events, [`Inventory`] counts them;
 //! - [`Log`] is what all of this needs of a log;
-//! - [`log_output`] writes the log of a running trace, [`snapshots`] names those of a flight
-//!   recorder.
+//! - [`LogRecorder`] is the consumer that writes a log, [`log_output`] its file, as it was asked
+//!   for; [`snapshots`] names those of a flight recorder.
 
 // Whatever comes from outside is no reason to end the program.
 #![cfg_attr(
@@ -27,6 +27,7 @@ mod inventory_json;
 mod inventory_text;
 mod log;
 pub mod log_output;
+mod log_recorder;
 mod output;
 mod read;
 mod recorded_time;
@@ -45,6 +46,7 @@ pub use inventory::Inventory;
 pub use inventory_json::json;
 pub use inventory_text::text;
 pub use log::{Log, open};
+pub use log_recorder::LogRecorder;
 pub use output::Output;
 pub use read::{ReadFormat, ReadLimit, ReadSetup, outcome, read, report_missing};
 pub use time_point::{Moment, TimePoint};

@@ -277,7 +277,7 @@ impl LogOutput {
 
     /// Completes the log, as well as it can be. Returns how many events gave way to newer ones, as
     /// the policies say, and how many could not be written.
-    pub fn complete(mut self, types: &EventTypes, lost: &Ledger) -> WriteLosses {
+    pub fn complete(&mut self, types: &EventTypes, lost: &Ledger) -> WriteLosses {
         if !self.is_over {
             self.finish(types, lost);
         }

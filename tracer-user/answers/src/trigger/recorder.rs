@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use tracer_analysis::{Blame, Finding, Interval, State, Thread, ThreadGrouping, critical_path};
 use tracer_common::event_type::{EventTypeId, read_grown};
 use tracer_common::kernel::{ExitData, SignalDeliverData};
+use tracer_engine::EventTypes;
 use tracer_engine::event::{Event, MonotonicNs};
-use tracer_engine::{EventTypes, Ledger};
 use zerocopy::FromBytes;
 
 use super::newest::{Block, Newest};
@@ -19,9 +19,10 @@ use tracer_event::consumer::{Consumer, Lines, TraceLosses};
 use tracer_event::event_view::EventView;
 use tracer_event::gap::Gap;
 use tracer_event::probe::is_probe;
-use tracer_event::summary::Summary;
+use tracer_event::summary::{Summary, WriteLosses};
 use tracer_event::thread_contexts::{WrittenContexts, context_event, has_context_at, written};
-use tracer_log_view::log_output::{LogOutput, LogSetup};
+use tracer_log_view::LogRecorder;
+use tracer_log_view::log_output::LogSetup;
 use tracer_text::escape::push_for_people;
 use tracer_text::signal_name;
 
@@ -41,12 +42,12 @@ pub struct FlightRecorder {
     newest: Newest,
     contexts: WrittenContexts,
     types: EventTypes,
-    lost: Ledger,
+    lost: TraceLosses,
     start: MonotonicNs,
     strikes: u64,
     logs: u32,
     last_log: Option<MonotonicNs>,
-    writing: Vec<JoinHandle<anyhow::Result<()>>>,
+    writing: Vec<JoinHandle<anyhow::Result<WriteLosses>>>,
     long: Vec<Interval>,
     lines: Lines,
 }
@@ -88,7 +89,7 @@ impl FlightRecorder {
             newest: Newest::new(keep_ns),
             contexts: WrittenContexts::default(),
             types: EventTypes::default(),
-            lost: Ledger::default(),
+            lost: TraceLosses::default(),
             start,
             strikes: 0,
             logs: 0,
@@ -289,32 +290,33 @@ fn write(
     blocks: &[std::sync::Arc<Block>],
     times: &RangeInclusive<u64>,
     types: &EventTypes,
-    lost: &Ledger,
-) -> anyhow::Result<()> {
-    let (mut log, _) = LogOutput::open(setup)?;
+    lost: &TraceLosses,
+) -> anyhow::Result<WriteLosses> {
+    let (mut log, _) = LogRecorder::open(setup)?;
     let events = || blocks.iter().flat_map(|block| block.events());
     // What threads worked for before counts for what they do then.
     let is_context = |event: &Event<'_>| event.header.event_type == EventTypeId::THREAD_CONTEXT;
     let is_in_time = |event: &Event<'_>| event.header.time.0 >= *times.start();
     let mut in_time = events().filter(|(event, _)| is_in_time(event));
     if let Some((first, _)) = in_time.next() {
-        log.begin(first.header.time)?;
+        log.begin_at(first.header.time)?;
     }
-    log.count_losses(lost);
+    log.learn_types(types);
+    log.count_losses(lost)?;
     for (event, comm) in events() {
         if is_context(&event) || is_in_time(&event) {
-            log.add(&event, Some(comm), types);
+            log.event(&EventView::bare(event, comm))?;
         }
     }
-    log.advance(MonotonicNs(*times.end()));
-    let written = log.complete(types, lost);
+    log.idle(MonotonicNs(*times.end()));
+    let written = log.complete().unwrap_or_default();
     anyhow::ensure!(!written.has_failed, "cannot write {}", setup.path.display());
-    Ok(())
+    Ok(written)
 }
 
 impl Consumer for FlightRecorder {
     fn learn_types(&mut self, types: &EventTypes) {
-        self.types = types.clone();
+        self.types.catch_up(types);
         self.paths.learn_types(types);
     }
 
@@ -323,7 +325,7 @@ impl Consumer for FlightRecorder {
     }
 
     fn count_losses(&mut self, losses: &TraceLosses) -> anyhow::Result<()> {
-        self.lost = losses.by_cause.clone();
+        self.lost.clone_from(losses);
         Ok(())
     }
 
@@ -357,17 +359,28 @@ impl Consumer for FlightRecorder {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, _: &Summary) -> anyhow::Result<()> {
+    /// Waits for the logs that are being written.
+    fn complete(&mut self) -> Option<WriteLosses> {
+        let mut all = WriteLosses::default();
         for thread in self.writing.drain(..) {
             let failure = match thread.join() {
-                Ok(Ok(())) => continue,
+                Ok(Ok(written)) => {
+                    all.gave_way += written.gave_way;
+                    all.unwritten += written.unwritten;
+                    continue;
+                }
                 Ok(Err(error)) => format!("{error:#}"),
                 Err(_) => "the thread that wrote a log has ended".to_owned(),
             };
+            all.has_failed = true;
             self.lines
                 .bytes()
                 .extend_from_slice(format!("{failure}\n").as_bytes());
         }
+        (self.logs > 0).then_some(all)
+    }
+
+    fn finish(self: Box<Self>, _: &Summary) -> anyhow::Result<()> {
         let mut text = format!("{} times, {} logs", self.strikes, self.logs);
         if u64::from(self.logs) < self.strikes {
             text.push_str(": others came too soon after one, or there were enough");
