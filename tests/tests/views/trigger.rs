@@ -172,6 +172,27 @@ fn logs_that_are_there_are_left_alone() {
 
 #[test]
 #[ignore = "needs root"]
+fn a_log_that_cannot_be_written_is_told_by_the_exit_status() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let gone = folder.path().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let command = [
+        "sh",
+        "-c",
+        "rmdir \"$0\"; (exit 3); true",
+        gone.to_str().unwrap(),
+    ];
+    let output = run(&gone, &["--when", "exit != 0"], &command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("log.1: No such file or directory"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+}
+
+#[test]
+#[ignore = "needs root"]
 fn a_condition_may_be_held_to_some_threads() {
     if missing_right().is_some() {
         return;
