@@ -63,9 +63,8 @@ impl AttachRights {
         if seen.word(at::FILE.into()).is_none_or(is_zero) {
             return Err(io::Error::other("the kernel does not tell the file"));
         }
-        let load = |name, program: &[Instruction]| assembled::load(name, program);
-        let end = load("right_end", &end(map.as_raw_fd(), &self.0))?;
-        let begin = load("right_begin", &begin(map.as_raw_fd(), &self.0))?;
+        let end = assembled::load("right_end", &end(map.as_raw_fd(), &self.0))?;
+        let begin = assembled::load("right_begin", &begin(map.as_raw_fd(), &self.0))?;
         let links = [
             call::attach(&end, Some(c"sys_exit"))?,
             call::attach(&begin, Some(c"sys_enter"))?,

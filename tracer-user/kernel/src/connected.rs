@@ -188,8 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// `CAP_SYS_PTRACE`.
-    const MAY_TRACE_ALL: u32 = 1 << 19;
+    const MAY_TRACE_ALL: u32 = super::MAY_TRACE_ALL.cast_unsigned();
 
     /// Puts these capabilities of the thread in force, of those that it has. Returns those that
     /// were in force before.
