@@ -4,8 +4,10 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{FaultData, Record, RecordHeader, traced};
 
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::cpu::this_cpu;
 use crate::guard;
 use crate::maps;
+use crate::offsets::COUNTS_RATES;
 use crate::record::record;
 use crate::stack;
 use crate::subject::Subject;
@@ -50,6 +52,9 @@ fn fault<C: Tracepoint>(ctx: &C, id: EventTypeId) {
     let flag = |bit| u32::from(error & bit != 0);
     thread_context::note(&task);
     stack::record_at_event(ctx, &task, id);
+    if COUNTS_RATES.load() != 0 {
+        maps::count_recorded(this_cpu(), 1);
+    }
     record(&task, id, |header| Record {
         header: RecordHeader {
             program_address,

@@ -62,7 +62,7 @@ static CHOICE: Array<Choice> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`tracer_common::kernel::wanted`].
 #[map]
-static WANTED: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+static WANTED: Array<[u64; wanted::WORDS]> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`tracer_common::kernel::syscalls`].
 #[map]
@@ -263,10 +263,26 @@ pub fn is_traced(pid: Pid) -> bool {
 #[inline(always)]
 fn wanted_word() -> u64 {
     match WANTED.get_ptr(0) {
-        // SAFETY: the look-up gave the word's address; it is read whole.
-        Some(word) => unsafe { word.read_volatile() },
+        // SAFETY: the look-up gave the words' address; the first is read whole.
+        Some(words) => unsafe { words.cast::<u64>().read_volatile() },
         None => 0,
     }
+}
+
+/// Returns since when switches have been recorded without a pause.
+#[inline(always)]
+pub fn recorded_since() -> u64 {
+    match WANTED.get_ptr(0) {
+        // SAFETY: inside the entry that the look-up gave; the word is read whole.
+        Some(words) => unsafe { words.cast::<u64>().wrapping_add(1).read_volatile() },
+        None => 0,
+    }
+}
+
+/// Tells whether switches are not recorded for a while.
+#[inline(always)]
+pub fn is_paused() -> bool {
+    recorded_since() == wanted::PAUSED
 }
 
 /// Tells whether events of this type are wanted. Not asked for lifecycle types.
@@ -634,6 +650,12 @@ pub fn forget_running(cpu: u32) {
 #[inline(always)]
 pub fn add_running(cpu: u32, ran_ns: u64) {
     add_to_running(cpu, offset_of!(Running, ran_ns), ran_ns);
+}
+
+/// Counts events of switches, wake-ups and page faults that are recorded.
+#[inline(always)]
+pub fn count_recorded(cpu: u32, events: u64) {
+    add_to_running(cpu, offset_of!(Running, recorded), events);
 }
 
 /// Counts a system call where a traced thread is known to have this CPU.

@@ -13,6 +13,7 @@ use aya_ebpf::maps::{Array, LruHashMap};
 
 use tracer_common::kernel::{BlockedStack, MOST_FRAMES};
 
+use crate::maps;
 use crate::offsets::{OFF_CPU, OFF_CPU_HIGH, OFF_CPU_LOW};
 use crate::pid::Pid;
 use crate::python;
@@ -96,6 +97,10 @@ pub fn comes(thread: &impl Subject) {
     }
     // SAFETY: as above.
     unsafe { since_at.write_volatile(0) };
+    if since < maps::recorded_since() {
+        // It may have had a CPU in between.
+        return;
+    }
     // SAFETY: the helper takes no argument and only reads the clock.
     let off_cpu_ns = unsafe { bpf_ktime_get_ns() }.saturating_sub(since);
     let limit = u64::from(OFF_CPU_HIGH.load()) << 32 | u64::from(OFF_CPU_LOW.load());

@@ -45,6 +45,12 @@ fn switch<C: Tracepoint>(ctx: &C) {
         }
         return;
     }
+    if maps::is_paused() {
+        // Of what is noted for later switches, these would miss a part.
+        maps::forget_running(this_cpu());
+        maps::forget_queued(prev.tid());
+        return;
+    }
     let (mut leaves, mut comes) = (
         prev_state & traced::TRACED != 0,
         next_state & traced::TRACED != 0,
@@ -89,9 +95,11 @@ fn switch<C: Tracepoint>(ctx: &C) {
     };
     if COUNTS_RATES.load() != 0
         && let Some(time_ns) = time_ns
-        && since != 0
     {
-        maps::add_running(cpu, time_ns.wrapping_sub(since));
+        maps::count_recorded(cpu, u64::from(leaves) + u64::from(comes));
+        if since != 0 {
+            maps::add_running(cpu, time_ns.wrapping_sub(since));
+        }
     }
     if comes {
         // SAFETY: the helper takes no argument and only reads the clock.

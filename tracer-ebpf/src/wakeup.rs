@@ -9,10 +9,11 @@ use tracer_common::kernel::{Record, WakeupData, traced, waker_context};
 
 use crate::asking::Asking;
 use crate::context::{Tracepoint, at_tracepoint};
+use crate::cpu::this_cpu;
 use crate::guard;
 use crate::interrupted;
 use crate::maps;
-use crate::offsets::RUN_QUEUE_SWITCHES;
+use crate::offsets::{COUNTS_RATES, RUN_QUEUE_SWITCHES};
 use crate::packet;
 use crate::record::record;
 use crate::stack;
@@ -112,6 +113,9 @@ fn wakeup<C: Tracepoint, const IS_NEW: bool>(task: &Task<C>, waker: Asking) {
         maps::set_queued(task.tid(), target_cpu, task.switches_of_its_cpu());
     } else {
         maps::forget_queued(task.tid());
+    }
+    if COUNTS_RATES.load() != 0 {
+        maps::count_recorded(this_cpu(), 1);
     }
     record(task, EventTypeId::WAKEUP, |header| Record {
         header,

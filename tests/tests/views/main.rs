@@ -17,6 +17,7 @@ mod report_of_trace;
 mod robots;
 mod slow;
 mod stat;
+mod switch_windows;
 mod timehist;
 mod top;
 mod top_terminal;

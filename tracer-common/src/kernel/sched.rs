@@ -231,8 +231,8 @@ pub struct Queued {
 /// were recorded, and was not woken since.
 pub const QUEUED_ASLEEP: u64 = 1 << 63;
 
-/// Traced thread that has a CPU: an entry of the map `RUNNING`, by the CPU's index. As long as a
-/// cache line, so that CPUs do not disturb each other.
+/// Traced thread that has a CPU: an entry of the map `RUNNING`, by the CPU's index. As long as two
+/// cache lines, so that CPUs do not disturb each other.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Running {
@@ -256,6 +256,11 @@ pub struct Running {
     pub timed: u64,
     /// How long these took, in nanoseconds. Only grows.
     pub timed_ns: u64,
+    /// Switches to and from traced threads, wake-ups and page faults that were recorded on this
+    /// CPU. Only grows.
+    pub recorded: u64,
+    /// Zero.
+    pub reserved: [u64; 7],
 }
 
 /// The programs at system calls time their runs for one call in so many: a power of two.
@@ -333,7 +338,7 @@ const _: () = {
     assert!(offset_of!(SwitchOutData, preempted) == 28);
     assert!(offset_of!(SwitchOutData, ran_ns) == 32);
     assert!(offset_of!(SwitchInData, others) == 24);
-    assert!(size_of::<Running>() == 64);
+    assert!(size_of::<Running>() == 128);
     assert!(size_of::<WakeupData>() == 40);
     assert!(offset_of!(ThrottleData, path) == 16);
 };

@@ -1,6 +1,8 @@
 //! Gaps, where events are missing.
 
-use tracer_engine::event::MonotonicNs;
+use tracer_common::event_type::EventTypeId;
+use tracer_engine::EventSet;
+use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::source::LossCause;
 
 /// Gap: events are missing before the next one.
@@ -18,6 +20,27 @@ pub struct Gap {
     pub is_unrecorded: bool,
     /// The thread whose events are missing; `None`: they may be those of any.
     pub tid: Option<i32>,
+}
+
+/// Types without which it is not known how long a thread has its CPU.
+const SWITCHES: [EventTypeId; 2] = [EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
+
+/// Tells whether switches are recorded where this is the filter of the stream.
+#[must_use]
+pub fn has_switches(filter: &EventSet) -> bool {
+    !SWITCHES.iter().any(|id| filter.contains(*id))
+}
+
+/// Tells whether switches were recorded before an event that changes the stream's filter, and are
+/// from then on; `None` of any other event.
+#[must_use]
+pub fn switches_by(event: &Event<'_>) -> Option<(bool, bool)> {
+    if event.header.event_type != EventTypeId::FILTER {
+        return None;
+    }
+    let before = EventSet::from_bytes(event.data)?;
+    let now = EventSet::from_bytes(event.data.get(size_of::<EventSet>()..)?)?;
+    Some((has_switches(&before), has_switches(&now)))
 }
 
 /// Numbers of events lost so far, as far as they leave gaps.

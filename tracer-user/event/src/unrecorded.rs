@@ -46,6 +46,8 @@ pub struct UnrecordedPart {
     /// Time in which system calls were recorded, and all time, in nanoseconds, where they were not
     /// recorded in all of it.
     pub calls: Option<(u64, u64)>,
+    /// Time in which switches were recorded, and all time, as above.
+    pub switches: Option<(u64, u64)>,
 }
 
 impl UnrecordedPart {
@@ -53,15 +55,20 @@ impl UnrecordedPart {
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         let is_chosen = self.filter.is_some() || self.chosen_calls.is_some();
-        !is_chosen && self.breaks == 0 && self.calls.is_none()
+        !is_chosen && self.breaks == 0 && self.calls.is_none() && self.switches.is_none()
     }
 
     /// Returns the part of the time in which system calls were recorded, in thousandths, where it
     /// is not all of it.
     #[must_use]
     pub fn calls_recorded(&self) -> Option<u64> {
-        let (recorded, all) = self.calls?;
-        Some(recorded.saturating_mul(1000) / all.max(1))
+        self.calls.map(thousandths)
+    }
+
+    /// Returns that part of the time in which switches were recorded.
+    #[must_use]
+    pub fn switches_recorded(&self) -> Option<u64> {
+        self.switches.map(thousandths)
     }
 
     /// Returns words for people, line by line; empty where all was recorded. System calls that were
@@ -83,6 +90,13 @@ impl UnrecordedPart {
         }
         if self.breaks > 0 {
             lines.push(self.breaks_in_words());
+        }
+        if let Some(share) = self.switches_recorded() {
+            lines.push(format!(
+                "switches, wake-ups and page faults were recorded in {} of the time (--switch-cost \
+                 100 records all): no figure has what threads did else",
+                percent(share)
+            ));
         }
         lines
     }
@@ -109,10 +123,9 @@ impl UnrecordedPart {
     pub fn calls_in_words(&self) -> Option<String> {
         let share = self.calls_recorded()?;
         Some(format!(
-            "system calls were recorded in {}.{} % of the time (--call-cost): their counts and sums \
-             are of that time alone",
-            share / 10,
-            share % 10
+            "system calls were recorded in {} of the time (--call-cost): their counts and sums are of \
+             that time alone",
+            percent(share)
         ))
     }
 
@@ -129,8 +142,18 @@ impl UnrecordedPart {
             "break_ns": self.break_ns,
             "last_break_ns": (self.breaks > 0).then_some(self.last_break),
             "calls_recorded": self.calls_recorded(),
+            "switches_recorded": self.switches_recorded(),
         })
     }
+}
+
+/// Returns a part of the time in thousandths.
+fn thousandths((part, all): (u64, u64)) -> u64 {
+    part.saturating_mul(1000) / all.max(1)
+}
+
+fn percent(thousandths: u64) -> String {
+    format!("{}.{} %", thousandths / 10, thousandths % 10)
 }
 
 fn seconds(ns: u64) -> String {
@@ -158,11 +181,13 @@ mod tests {
             last_break: 1_250_000_000,
             causes: vec![Break::Continued, Break::Full],
             calls: Some((25, 200)),
+            switches: Some((1, 5)),
         };
         let words = filtered.words();
         assert!(words[0].contains("--filter \"pid == 1\""), "{words:?}");
         assert!(words[1].contains("--syscalls \"%file\""), "{words:?}");
         assert!(words[2].contains("2 times") && words[2].contains("its stream was full"));
+        assert!(words[3].contains("20.0 %"), "{words:?}");
         let calls = filtered.calls_in_words().unwrap();
         assert!(calls.contains("12.5 %"), "{calls}");
         let json = filtered.json();
@@ -170,5 +195,6 @@ mod tests {
         assert_eq!(json["syscalls"], "%file");
         assert_eq!(json["break_ns"], 3_500_000_000_u64);
         assert_eq!(json["calls_recorded"], 125);
+        assert_eq!(json["switches_recorded"], 200);
     }
 }

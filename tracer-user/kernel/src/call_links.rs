@@ -106,6 +106,8 @@ pub struct CallCounts {
     pub timed: u64,
     /// How long these took, in nanoseconds.
     pub timed_ns: u64,
+    /// Switches, wake-ups and page faults that were recorded.
+    pub recorded: u64,
 }
 
 impl CallRates {
@@ -137,6 +139,7 @@ impl CallRates {
             counts.ran_ns += word(offset_of!(Running, ran_ns));
             counts.timed += word(offset_of!(Running, timed));
             counts.timed_ns += word(offset_of!(Running, timed_ns));
+            counts.recorded += word(offset_of!(Running, recorded));
             if word(offset_of!(Running, tid)) != 0 {
                 // Where the CPU switches meanwhile, this sum is a little too large or too small; a
                 // later one is right again.

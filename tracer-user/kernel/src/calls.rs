@@ -19,7 +19,6 @@ use tracer_syscalls::choice::SyscallSet;
 pub struct WantedMaps(Arc<Maps>);
 
 struct Maps {
-    /// Map of one word.
     wanted: MapMemory,
     syscalls: MapMemory,
     wishes: Mutex<Wishes>,
@@ -32,6 +31,9 @@ struct Maps {
 /// Types that the programs at system calls record.
 const CALLS: u64 = wanted::bit(EventTypeId::SYSCALL_ENTER) | wanted::bit(EventTypeId::SYSCALL_EXIT);
 
+/// Types of switches.
+const SWITCHES: u64 = wanted::bit(EventTypeId::SWITCH_OUT) | wanted::bit(EventTypeId::SWITCH_IN);
+
 /// Types as bits: those that can be recorded, and those that the tracer's own stream and the
 /// streams of others want.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,11 +42,18 @@ struct Wishes {
     recorded: u64,
     own: u64,
     of_others: u64,
+    /// Types that the tracer's own stream does not want for a while.
+    paused: u64,
 }
 
 impl Wishes {
     fn in_all(self) -> u64 {
-        (self.own | self.of_others) & self.recorded
+        (self.own & !self.paused | self.of_others) & self.recorded
+    }
+
+    /// Tells whether switches are not recorded for a while.
+    fn are_switches_paused(self) -> bool {
+        self.paused & SWITCHES != 0 && self.in_all() & SWITCHES == 0
     }
 }
 
@@ -93,14 +102,29 @@ impl WantedMaps {
         at
     }
 
+    /// Stops recording these types for the tracer's own stream, for a while. Returns a moment
+    /// before which all were recorded. The source is complete up to this moment, and no further
+    /// until the stream's filter is [changed](tracer_engine::source::Source::control).
+    pub fn pause(&self, types: u64) -> MonotonicNs {
+        let at = monotonic_now();
+        self.0.held_at.store(at.0, Ordering::Release);
+        self.wish(|wishes| wishes.paused = types);
+        at
+    }
+
+    /// Records all types again that were recorded before the pause.
+    pub fn go_on(&self) {
+        self.wish(|wishes| wishes.paused = 0);
+    }
+
     /// Returns the moment up to which the source may be complete, while the stream has not learnt
-    /// yet that calls are recorded no more.
+    /// yet that something is recorded no more.
     pub(super) fn held_at(&self) -> Option<MonotonicNs> {
         let at = self.0.held_at.load(Ordering::Acquire);
         (at != 0).then_some(MonotonicNs(at))
     }
 
-    /// Notes that the stream has learnt that calls are recorded no more.
+    /// Notes that the stream has learnt what is recorded no more.
     pub(super) fn let_go(&self) {
         self.0.held_at.store(0, Ordering::Release);
     }
@@ -144,7 +168,29 @@ impl WantedMaps {
         {
             tracing::warn!(%error, "the programs at system calls cannot be attached again");
         }
+        // What is noted before a pause is not to be used after it: the pause ends before switches
+        // are recorded, and begins after that.
+        let are_paused = wishes.are_switches_paused();
+        if !are_paused {
+            self.end_pause();
+        }
         self.change(|word| word & wanted::GENERATION | bits & !wanted::GENERATION);
+        if are_paused && let Some(since) = self.since() {
+            since.store(wanted::PAUSED, Ordering::Release);
+        }
+    }
+
+    fn end_pause(&self) {
+        if let Some(since) = self.since()
+            && since.load(Ordering::Relaxed) == wanted::PAUSED
+        {
+            since.store(monotonic_now().0, Ordering::Release);
+        }
+    }
+
+    /// Returns the word that says since when switches have been recorded.
+    fn since(&self) -> Option<&AtomicU64> {
+        self.0.wanted.word(size_of::<u64>())
     }
 
     /// Changes the system calls that are recorded, all of them at once. To be called by one
@@ -188,8 +234,30 @@ mod tests {
             recorded: 0b0110,
             own: 0b0010,
             of_others: 0b1100,
+            paused: 0,
         };
 
         assert_eq!(wishes.in_all(), 0b0110);
+    }
+
+    #[test]
+    fn switches_that_another_stream_wants_are_not_paused() {
+        let paused = Wishes {
+            recorded: u64::MAX,
+            own: u64::MAX,
+            of_others: 0,
+            paused: SWITCHES,
+        };
+        assert!(paused.are_switches_paused());
+        assert_eq!(paused.in_all(), !SWITCHES);
+        let beside = Wishes {
+            of_others: wanted::bit(EventTypeId::SWITCH_IN),
+            ..paused
+        };
+        assert!(!beside.are_switches_paused());
+        assert!(
+            !Wishes::default().are_switches_paused(),
+            "they were never recorded"
+        );
     }
 }

@@ -271,7 +271,7 @@ impl<'a> Plan<'a> {
             name: "RINGS",
             source,
         })?;
-        let word = map_array(ebpf, WANTED, size_of::<u64>())?;
+        let word = map_array(ebpf, WANTED, wanted::WORDS * size_of::<u64>())?;
         let sets = map_array(ebpf, SYSCALLS, SYSCALLS_BYTES)?;
         let wanted = WantedMaps::new(word, sets);
         wanted.set_syscalls(&self.options.syscalls);

@@ -140,6 +140,17 @@ impl CallWindows {
         )
     }
 
+    /// Closes the window that is open, if one is, as [`close`](Self::close) does.
+    pub fn close_early(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
+        if !self.account.is_open {
+            return None;
+        }
+        let counts = self.meter.0.counts(now);
+        self.account.next_ns = self.account.cost_of_next(counts);
+        self.account.change(now.0, counts);
+        Some(self.close())
+    }
+
     /// Has them cost nothing from now on. Returns the moment from which the stream is to take them
     /// no more, which is still to come there.
     pub fn close(&mut self) -> MonotonicNs {
@@ -228,13 +239,18 @@ impl Account {
                 return None;
             }
         }
+        Some(self.change(now_ns, counts))
+    }
+
+    /// Opens or closes a window.
+    fn change(&mut self, now_ns: u64, counts: CallCounts) -> WindowStep {
         self.is_open = !self.is_open;
         (self.since_ns, self.then) = (now_ns, counts);
-        Some(if self.is_open {
+        if self.is_open {
             WindowStep::Open
         } else {
             WindowStep::Close
-        })
+        }
     }
 
     /// Returns what a window costs in which as many calls are made as in the one that ends.

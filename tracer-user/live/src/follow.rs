@@ -198,6 +198,9 @@ impl Follow {
             if let Some(kernel) = &mut self.kernel {
                 trace_anew(kernel, &mut self.tracer);
                 kernel.meet();
+                if let Some(pids) = self.tracer.take_reopened() {
+                    kernel.look(&pids);
+                }
                 if let Some(newcomers) = self.newcomers.as_mut().filter(|_| !phase.is_ending()) {
                     newcomers.look(kernel, &mut self.tracer);
                 }

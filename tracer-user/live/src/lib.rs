@@ -48,6 +48,7 @@ mod processes;
 mod recording;
 mod returned;
 mod setup;
+mod switch_windows;
 mod targets;
 mod tracer;
 mod type_rows;
@@ -68,5 +69,6 @@ pub use setup::{
     Buffers, DEFAULT_STRING_BYTES, Followed, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
     THREAD_RING_BYTES,
 };
+pub use switch_windows::EVENT_NS;
 pub use targets::{Targets, own_processes_with_areas};
 pub use wake::Wake;

@@ -13,7 +13,7 @@ use tracer_binary::stacks::{self, Owned, PendingStacks, SymbolNames};
 use tracer_binary::thread_context::ThreadContext;
 use tracer_event::consumer::{Consumer, FlushReason, Lines, TraceLosses};
 use tracer_event::event_view::{EventView, NamespaceIds};
-use tracer_event::gap::{Gap, Missing};
+use tracer_event::gap::{Gap, Missing, switches_by};
 use tracer_event::predicate::{Show, Sieve};
 use tracer_event::probe::is_probe;
 use tracer_event::selection::Selection;
@@ -44,6 +44,9 @@ pub struct Printer {
     lost_by_cpu: Option<LostByCpu>,
     /// Cost of the system calls, at the end, where it was bounded.
     pub held_up: Option<HeldUp>,
+    /// Time in which switches were recorded, and all time, in nanoseconds, once that is known and
+    /// is not the same.
+    pub switches_recorded: Option<(u64, u64)>,
     missing: Missing,
     /// Events lost by now, for any cause.
     lost: u64,
@@ -81,6 +84,7 @@ impl Printer {
             failure: None,
             lost_by_cpu: None,
             held_up: None,
+            switches_recorded: None,
             missing: Missing::default(),
             lost: 0,
             overwritten: 0,
@@ -263,6 +267,7 @@ impl Printer {
         inside: Option<NamespaceIds>,
         types: &EventTypes,
     ) {
+        self.note_filter(event);
         let is_context = self.contexts.learn(event);
         if is_context && !self.rows.shows(EventTypeId::THREAD_CONTEXT) {
             return;
@@ -295,6 +300,26 @@ impl Printer {
             });
         }
         self.sieve = Some(sieve);
+    }
+
+    /// Tells the consumer where switches are recorded no more, and where they are again.
+    fn note_filter(&mut self, event: &Event<'_>) {
+        let Some((before, now)) = switches_by(event).filter(|(before, now)| before != now) else {
+            return;
+        };
+        tracing::debug!(before, now, "switches are recorded, or not");
+        self.stacks.lose();
+        let at = event.header.time;
+        let gap = Gap {
+            next: at,
+            until: now.then_some(at),
+            is_kernels: true,
+            is_unrecorded: true,
+            tid: None,
+        };
+        if let Some(consumer) = self.consumer() {
+            consumer.gap(&gap);
+        }
     }
 
     /// Takes a part of a stack: a stack waits for its event; a mapping is learnt, and given to a
@@ -378,6 +403,7 @@ impl Printer {
         summary.last = self.last;
         summary.ended = Some(self.last);
         summary.held_up = self.held_up;
+        summary.unrecorded.switches = self.switches_recorded;
         if let Some(lost) = &self.lost_by_cpu {
             summary.ring_full_on = lost.counts();
         }

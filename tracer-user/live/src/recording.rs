@@ -38,6 +38,9 @@ pub struct Recording {
     /// thousandths: where it would be more, they are recorded in windows. `None`: they are all
     /// recorded.
     pub most_call_cost: Option<u32>,
+    /// Most that recording switches may cost these, as above, with the other events that come as
+    /// often.
+    pub most_switch_cost: Option<u32>,
     /// Recording of descriptors.
     pub descriptors: DescriptorOptions,
     /// Stacks that are recorded.
@@ -69,6 +72,7 @@ impl Default for Recording {
             string_bytes: 0,
             calls_at_exit: false,
             most_call_cost: None,
+            most_switch_cost: None,
             descriptors: DescriptorOptions::None,
             stacks: StackOptions::default(),
             inlined: false,
@@ -87,6 +91,15 @@ impl Recording {
     pub fn bound_calls(&mut self, thousandths: u32) {
         if thousandths < 1000 && self.selection.has(EventTypeId::SYSCALL_ENTER) {
             self.most_call_cost = Some(thousandths);
+            self.selection = self.selection.clone().with(&[EventTypeId::FILTER]);
+        }
+    }
+
+    /// Lets the recording of switches cost the traced threads at most this part of their CPU time,
+    /// in thousandths: the stream says by its filter which it records when.
+    pub fn bound_switches(&mut self, thousandths: u32) {
+        if thousandths < 1000 && self.selection.has(EventTypeId::SWITCH_OUT) {
+            self.most_switch_cost = Some(thousandths);
             self.selection = self.selection.clone().with(&[EventTypeId::FILTER]);
         }
     }

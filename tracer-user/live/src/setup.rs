@@ -12,7 +12,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_engine::{ActiveStream, ClockPair, Filtering, Origin, StreamFullPolicy};
 use tracer_log::clocks_now;
 
-use super::access::{KernelAccess, Way};
+use super::access::{CallMeter, KernelAccess, Way};
 use super::areas::Areas;
 use super::beside::BesideRecorder;
 use super::call_windows::CallWindows;
@@ -21,6 +21,7 @@ use super::counted::KernelCounts;
 use super::printer::Printer;
 use super::processes::Processes;
 use super::recording::Recording;
+use super::switch_windows::SwitchWindows;
 use super::tracer::Tracer;
 use super::writer::LineWriter;
 use tracer_agent::Hub;
@@ -192,6 +193,12 @@ impl Setup {
             tracer.name_by(kernel.first_names());
         }
         let meter = kernel.as_mut().and_then(KernelAccess::take_call_meter);
+        let own = meter.as_ref().and_then(CallMeter::own);
+        if let (Some(most), Some(own)) = (recording.most_switch_cost, own) {
+            let with_calls = recording.most_call_cost.is_none();
+            let chosen = (&recording.selection, with_calls);
+            tracer.bound_switches(SwitchWindows::new(own, chosen, most, start));
+        }
         if let (Some(most), Some(meter)) = (recording.most_call_cost, meter) {
             tracer.bound_calls(CallWindows::new(meter, most, start));
         }
@@ -224,7 +231,10 @@ impl Setup {
             wanted: recording.types_to_load(subject),
             syscalls: recording.syscalls.clone(),
             calls_at_exit: recording.calls_at_exit,
-            detaches_calls: recording.most_call_cost.is_some(),
+            detaches_calls: recording
+                .most_call_cost
+                .or(recording.most_switch_cost)
+                .is_some(),
             string_bytes: recording.string_bytes,
             descriptors: recording.descriptors,
             stacks: recording.stacks,

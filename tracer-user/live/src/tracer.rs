@@ -16,6 +16,7 @@ use super::origin::{self, AreaTag};
 use super::printer::Printer;
 use super::proc_fs::{self, Stat};
 use super::processes::{Comm, Processes};
+use super::switch_windows::SwitchWindows;
 use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
 use tracer_binary::stacks::is_part;
@@ -64,6 +65,15 @@ pub struct Round {
     pub is_behind: bool,
 }
 
+/// Change of what is recorded.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    /// System calls are recorded from now on, or are not.
+    Calls(WindowStep),
+    /// Switches are.
+    Switches(WindowStep),
+}
+
 /// A running trace.
 pub struct Tracer {
     stream: ActiveStream,
@@ -84,10 +94,16 @@ pub struct Tracer {
     wakers: Option<Wakers>,
     /// Windows in which system calls are recorded, where their cost is bounded.
     call_windows: Option<CallWindows>,
+    /// Windows in which switches are recorded, where their cost is bounded.
+    switch_windows: Option<SwitchWindows>,
     /// Events taken out of the stream.
     events: u64,
     /// Change of what is recorded, and the moment of it, until the stream has come there.
-    call_change: Option<(WindowStep, MonotonicNs)>,
+    change: Option<(Change, MonotonicNs)>,
+    /// Whether switches are to be recorded no more, once system calls are not.
+    is_closing: bool,
+    /// Whether switches are recorded again, and threads are yet to be looked at.
+    has_reopened: bool,
     /// Processes whose ends no event reports.
     newcomers: Vec<i32>,
     watermark: MonotonicNs,
@@ -128,8 +144,11 @@ impl Tracer {
             command: None,
             wakers: None,
             call_windows: None,
+            switch_windows: None,
             events: 0,
-            call_change: None,
+            change: None,
+            is_closing: false,
+            has_reopened: false,
             newcomers: Vec::new(),
             watermark: MonotonicNs(0),
             taken: MonotonicNs(0),
@@ -234,21 +253,58 @@ impl Tracer {
         self.call_windows = Some(windows);
     }
 
+    /// Bounds the cost of switches from now on.
+    pub fn bound_switches(&mut self, windows: SwitchWindows) {
+        self.switch_windows = Some(windows);
+    }
+
     /// Tells whether the cost of the trace is bounded.
     pub fn has_bounded_cost(&self) -> bool {
-        self.call_windows.is_some()
+        self.call_windows.is_some() || self.switch_windows.is_some()
+    }
+
+    /// Opens or closes a window, where it is time. System calls are recorded in windows of switches
+    /// alone.
+    fn step_windows(&mut self, now: MonotonicNs) {
+        if self.change.is_some() {
+            return;
+        }
+        let (windows, taken) = (self.switch_windows.as_mut(), self.taken);
+        match windows.and_then(|windows| windows.step(now, taken)) {
+            None => {}
+            Some(WindowStep::Open) => self.open_switches(),
+            Some(WindowStep::Close) => {
+                self.is_closing = true;
+                let calls = self.call_windows.as_mut();
+                let closed = calls.and_then(|windows| windows.close_early(now));
+                self.change = closed.map(|at| (Change::Calls(WindowStep::Close), at));
+            }
+        }
+        if self.change.is_none() && std::mem::take(&mut self.is_closing) {
+            let windows = self.switch_windows.as_ref();
+            let closed = windows.map(SwitchWindows::close);
+            self.change = closed.map(|at| (Change::Switches(WindowStep::Close), at));
+        }
+        let are_recorded = |windows: &SwitchWindows| windows.is_open();
+        if self.change.is_none() && self.switch_windows.as_ref().is_none_or(are_recorded) {
+            self.step_call_windows(now);
+        }
+    }
+
+    fn open_switches(&mut self) {
+        if let Some(windows) = &self.switch_windows {
+            windows.open();
+            // All are recorded from then on.
+            self.change = Some((Change::Switches(WindowStep::Open), monotonic_now()));
+        }
     }
 
     /// Opens or closes a window in which system calls are recorded, where it is time.
     fn step_call_windows(&mut self, now: MonotonicNs) {
-        let Some(windows) = self
-            .call_windows
-            .as_mut()
-            .filter(|_| self.call_change.is_none())
-        else {
+        let Some(windows) = &mut self.call_windows else {
             return;
         };
-        self.call_change = match windows.step(now, self.events) {
+        let change = match windows.step(now, self.events) {
             None => None,
             // All calls are recorded from then on.
             Some(WindowStep::Open) => match windows.open() {
@@ -261,13 +317,22 @@ impl Tracer {
             // All were recorded up to then.
             Some(WindowStep::Close) => Some((WindowStep::Close, windows.close())),
         };
+        self.change = change.map(|(step, at)| (Change::Calls(step), at));
     }
 
     /// Has the stream record that a window has opened or closed, once it has come there.
-    fn note_call_change(&mut self) {
+    fn note_change(&mut self) {
         let watermark = self.watermark;
-        let Some((step, _)) = self.call_change.take_if(|(_, at)| *at <= watermark) else {
+        let Some((change, at)) = self.change.take_if(|(_, at)| *at <= watermark) else {
             return;
+        };
+        let (step, types) = match (change, &mut self.switch_windows) {
+            (Change::Switches(step), Some(windows)) => {
+                self.has_reopened |= step == WindowStep::Open;
+                windows.note_change(step, at);
+                (step, *windows.types())
+            }
+            (Change::Calls(step) | Change::Switches(step), _) => (step, system_calls()),
         };
         let how = match step {
             WindowStep::Open => Filtering::Sub,
@@ -275,8 +340,15 @@ impl Tracer {
         };
         // All is there that came before: no more is waited for.
         self.stream.collect_within(NOTED_WITHIN);
-        self.stream.set_filter(&system_calls(), how, Origin::NONE);
+        self.stream.set_filter(&types, how, Origin::NONE);
         self.stream.collect_within(COLLECT_WITHIN);
+    }
+
+    /// Returns the processes whose threads are to be looked at, since switches were not recorded
+    /// for a while and are now.
+    pub fn take_reopened(&mut self) -> Option<Vec<i32>> {
+        let has_reopened = std::mem::take(&mut self.has_reopened);
+        has_reopened.then(|| self.processes.live().collect())
     }
 
     /// Returns the processes that have woken traced ones, and are to be traced from now on.
@@ -311,7 +383,7 @@ impl Tracer {
     /// Collects, and shows events up to the time `until` as long as there is space for their lines.
     pub fn round(&mut self, until: MonotonicNs, now: MonotonicNs) -> Round {
         if now < until {
-            self.step_call_windows(now);
+            self.step_windows(now);
         }
         // What is collected beyond the end takes time and space from what is still to be shown.
         let is_due = now.0.saturating_sub(self.collected.0) > COLLECT_BESIDE_EVERY_NS;
@@ -320,7 +392,7 @@ impl Tracer {
             self.collected = now;
             let ledger = self.stream.ledger();
             self.printer.note_losses(ledger, monotonic_now);
-            self.note_call_change();
+            self.note_change();
         }
         let mut has_more = true;
         let begun = monotonic_now();
@@ -490,6 +562,9 @@ impl Tracer {
         self.stream.sync();
         self.stream.learn_event_types();
         self.tell_all();
+        let in_windows = self.switch_windows.as_ref();
+        self.printer.switches_recorded =
+            in_windows.and_then(|windows| windows.part(monotonic_now()));
         let held_up = self.call_windows.as_ref();
         self.printer.held_up = held_up.map(|windows| windows.held_up(monotonic_now()));
         let ledger = self.stream.ledger();

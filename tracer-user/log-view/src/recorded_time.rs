@@ -3,11 +3,9 @@
 use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::{Event, MonotonicNs};
 use tracer_engine::{Attributes, EventSet, StreamFullPolicy};
+use tracer_event::gap::has_switches;
 use tracer_event::predicate::{FilterReach, LogChoices};
 use tracer_event::unrecorded::{Break, UnrecordedPart};
-
-/// Types without which it is not known how long a thread has its CPU.
-const SWITCHES: [EventTypeId; 2] = [EventTypeId::SWITCH_IN, EventTypeId::SWITCH_OUT];
 
 /// Types of system calls.
 const CALLS: [EventTypeId; 2] = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
@@ -47,7 +45,8 @@ pub struct RecordedTime {
     /// Threads that had before, and the last of them.
     renames: (u64, i32),
     breaks: UnrecordedPart,
-    calls: CallTime,
+    calls: PartTime,
+    switches: PartTime,
 }
 
 /// Events that may be missing before an event since they were not to be recorded.
@@ -86,6 +85,7 @@ impl RecordedTime {
             self.last = Some(at);
         }
         self.calls.go_on(at);
+        self.switches.go_on(at);
         self.missed()
     }
 
@@ -136,6 +136,7 @@ impl RecordedTime {
             filter: self.choices.filter.clone(),
             chosen_calls: self.choices.calls.clone(),
             calls: self.calls.part(ended),
+            switches: self.switches.part(ended),
             ..self.breaks.clone()
         };
         if let (Some(last), Some(cause)) = (self.last, self.stopped) {
@@ -203,18 +204,20 @@ impl RecordedTime {
         let Some(set) = EventSet::from_bytes(set) else {
             return;
         };
-        self.lacks_switches = SWITCHES.iter().any(|id| set.contains(*id));
+        self.lacks_switches = !has_switches(&set);
         if is_change && let Some(before) = EventSet::from_bytes(event.data) {
             let records = |set: &EventSet| CALLS.iter().all(|id| !set.contains(*id));
             self.calls
                 .change(header.time, (records(&before), records(&set)));
+            self.switches
+                .change(header.time, (has_switches(&before), has_switches(&set)));
         }
     }
 }
 
-/// Time in which system calls were recorded.
+/// Time in which events of some types were recorded.
 #[derive(Debug, Default)]
-struct CallTime {
+struct PartTime {
     /// Time of the first event.
     first: Option<MonotonicNs>,
     /// When it was seen last whether they are recorded, and whether they are.
@@ -225,7 +228,7 @@ struct CallTime {
     seen: (bool, bool),
 }
 
-impl CallTime {
+impl PartTime {
     fn go_on(&mut self, at: MonotonicNs) {
         self.first.get_or_insert(at);
         self.last = at;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::ensure;
 use tracer_common::event_type::EventTypeId;
 
-use super::call_cost_options::CallCostArgs;
+use super::cost_options::CostArgs;
 use super::exit;
 use super::output_options::{BudgetArgs, FormatArgs};
 use super::source_options::{EventSource, LiveSource, SourceArgs};
@@ -17,6 +17,7 @@ use tracer_answers::explain::{
 };
 use tracer_answers::queries::words::{duration, share};
 use tracer_event::summary::Summary;
+use tracer_live::EVENT_NS;
 use tracer_log_view::{Output, Walk, open};
 use tracer_output::terminal::output::Sink;
 
@@ -31,8 +32,9 @@ use tracer_output::terminal::output::Sink;
 /// first bytes of names and addresses, page faults, stacks of waits of a millisecond and more, and
 /// 99 samples a second of each CPU, in rings of 8M where --ring-size says nothing else. A program
 /// that makes very many system calls has them recorded in short windows, between which they cost it
-/// nothing (--call-cost), and the tracer reads in time that no other thread wants, while it keeps
-/// up. The line "Cost" says what that was, of the program's CPU time and of the tracer's own. Of a
+/// nothing (--call-cost), and one whose threads switch very often has all of that recorded in
+/// windows (--switch-cost). The tracer reads in time that no other thread wants, while it keeps up.
+/// The line "Cost" says what that was, of the program's CPU time and of the tracer's own. Of a
 /// log it says what it can, and what was not recorded.
 ///
 /// A finding explains a tenth of the time at least. Its share is that of the critical path of the
@@ -44,16 +46,16 @@ pub struct ExplainArgs {
     #[command(flatten)]
     source: SourceArgs,
     #[command(flatten)]
-    call_cost: CallCostArgs,
+    cost: CostArgs,
     #[command(flatten)]
     format: FormatArgs,
     #[command(flatten)]
     budget: BudgetArgs,
 }
 
-/// Most that system calls may cost where nothing else is asked for, in thousandths: what else is
-/// recorded costs as well.
-const MOST_CALL_COST: u32 = 20;
+/// Most that system calls may cost where nothing else is asked for, and that switches may, in
+/// thousandths.
+const MOST_COST: u32 = 20;
 
 /// Checked configuration of `explain`.
 #[derive(Clone, Debug)]
@@ -91,12 +93,13 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
 
     fn try_from(args: ExplainArgs) -> anyhow::Result<Self> {
         let mut source = args.source.checked()?;
-        let most_call_cost = args.call_cost.thousandths()?;
+        let (of_calls, of_switches) = (args.cost.of_calls()?, args.cost.of_switches()?);
         ensure!(
-            source.file.is_none() || most_call_cost.is_none(),
-            "--call-cost goes with processes; a log has what was recorded"
+            source.file.is_none() || of_calls.or(of_switches).is_none(),
+            "--call-cost and --switch-cost go with processes; a log has what was recorded"
         );
-        let most_call_cost = most_call_cost.unwrap_or(MOST_CALL_COST);
+        let of_calls = of_calls.unwrap_or(MOST_COST);
+        let of_switches = of_switches.unwrap_or(MOST_COST);
         let subject = subject(&source);
         if source.file.is_some() {
             ensure!(
@@ -120,7 +123,7 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
         let source = match source.source(&[], &WITH_ALL)? {
             EventSource::Live(live) => {
                 let live = live.reading(STRING_BYTES, ring_bytes);
-                EventSource::Live(Box::new(live.bounding_calls(most_call_cost)))
+                EventSource::Live(Box::new(live.bounding_cost(of_calls, of_switches)))
             }
             log @ EventSource::Log(..) => log,
         };
@@ -210,10 +213,6 @@ fn machine_counters() -> Option<MachineCounters> {
     MachineCounters::parse(&read("/proc/stat")?, &read("/proc/vmstat")?)
 }
 
-/// What an event beside system calls costs the thread that causes it, in nanoseconds: a switch with
-/// all that is noted of it, a wake-up, a page fault.
-const EVENT_NS: u64 = 400;
-
 /// Says what a trace has cost, where this process had had a CPU for `before` when it began.
 fn cost(summary: &Summary, before: u64) -> Option<String> {
     let of_calls = ["linux_trace_syscall_enter", "linux_trace_syscall_exit"];
@@ -232,12 +231,20 @@ fn cost(summary: &Summary, before: u64) -> Option<String> {
     };
     let ns = held_up.calls.saturating_mul(held_up.call_ns);
     let ns = ns.saturating_add(others.saturating_mul(EVENT_NS));
+    let ran_ns = match summary.unrecorded.switches {
+        None => held_up.ran_ns,
+        // Outside of windows it is not counted.
+        Some((recorded, all)) => {
+            let ran = u128::from(held_up.ran_ns) * u128::from(all) / u128::from(recorded.max(1));
+            u64::try_from(ran).unwrap_or(u64::MAX)
+        }
+    };
     Some(format!(
         "about {} of the program's CPU time ({} of {}), for {events} events; the tracer itself had \
          a CPU for {own}",
-        share(ns, held_up.ran_ns),
+        share(ns, ran_ns),
         duration(ns),
-        duration(held_up.ran_ns)
+        duration(ran_ns)
     ))
 }
 

@@ -73,6 +73,11 @@ const SECTIONS: &[(&str, &[Short])] = &[
                 "Calls in parts of the time: at most 3 per cent",
                 true,
             ),
+            (
+                "switch_cost",
+                "Switches in parts of the time, likewise",
+                false,
+            ),
             ("string_size", "Bytes of what is read and written", false),
             (
                 "descriptors",

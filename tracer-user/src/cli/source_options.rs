@@ -392,11 +392,12 @@ impl LiveSource {
         self
     }
 
-    /// Lets the recording of system calls cost the traced threads at most this part of their CPU
-    /// time, in thousandths.
+    /// Lets the recording of system calls, and that of switches, cost the traced threads at most
+    /// these parts of their CPU time, in thousandths.
     #[must_use]
-    pub fn bounding_calls(mut self, thousandths: u32) -> Self {
-        self.setup.recording.bound_calls(thousandths);
+    pub fn bounding_cost(mut self, of_calls: u32, of_switches: u32) -> Self {
+        self.setup.recording.bound_calls(of_calls);
+        self.setup.recording.bound_switches(of_switches);
         self
     }
 

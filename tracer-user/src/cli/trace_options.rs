@@ -8,7 +8,7 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::exec_space;
 use tracer_log::System;
 
-use super::call_cost_options::CallCostArgs;
+use super::cost_options::CostArgs;
 use super::live_export_options::LiveExportArgs;
 use super::log_options::LogArgs;
 use super::output_options::OutputArgs;
@@ -105,7 +105,7 @@ pub struct TraceArgs {
     )]
     calls: CallsAt,
     #[command(flatten)]
-    call_cost: CallCostArgs,
+    cost: CostArgs,
     /// Show for which locks threads wait (events `lock`), so that `stat --locks` and `why` of a log
     /// say who had them: mutexes and read-write locks of glibc and musl. Each wait takes half a
     /// microsecond longer
@@ -329,7 +329,7 @@ impl TraceArgs {
             .selection
             .retain(|id| !calls_at_exit || id != EventTypeId::SYSCALL_ENTER);
         let (stacks, selection) = args.stack.options(selection, !args.no_system)?;
-        let call_cost = args.call_cost.thousandths()?;
+        let (call_cost, switch_cost) = (args.cost.of_calls()?, args.cost.of_switches()?);
         ensure!(
             call_cost.is_none() || selection.has(EventTypeId::SYSCALL_ENTER),
             "--call-cost bounds what recording system calls costs, and none is chosen as it \
@@ -339,6 +339,11 @@ impl TraceArgs {
             call_cost.is_none() || args.descriptors.is_none(),
             "--descriptors looks at all calls, whatever that costs, and --call-cost says that it \
              may not; give one of them"
+        );
+        ensure!(
+            switch_cost.is_none() || selection.has(EventTypeId::SWITCH_OUT),
+            "--switch-cost bounds what recording switches costs, and none are chosen; choose some, \
+             by --add-events switch"
         );
         let trace_context = args.trace_context || selection.has(EventTypeId::THREAD_CONTEXT);
         let mut setup = Setup {
@@ -355,6 +360,7 @@ impl TraceArgs {
                 string_bytes,
                 calls_at_exit,
                 most_call_cost: None,
+                most_switch_cost: None,
                 descriptors: match args.descriptors {
                     None => DescriptorOptions::None,
                     Some(Descriptors::Paths) => DescriptorOptions::Plain,
@@ -386,6 +392,9 @@ impl TraceArgs {
         };
         if let Some(call_cost) = call_cost {
             setup.recording.bound_calls(call_cost);
+        }
+        if let Some(switch_cost) = switch_cost {
+            setup.recording.bound_switches(switch_cost);
         }
         if let Some(log) = &setup.log {
             setup.recording.mark_log(log.continues());

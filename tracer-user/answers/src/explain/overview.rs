@@ -79,6 +79,7 @@ impl Overview {
             overview.add(Use::Stopped, total.stopped);
             overview.add(Use::Unknown, total.unknown);
         }
+        overview.leave_out(Use::Unknown, facts.unrecorded_ns);
         for (key, total) in &facts.waits {
             overview.add(use_of_wait(facts, key.reason), total.ns);
         }
@@ -86,10 +87,20 @@ impl Overview {
     }
 
     fn add(&mut self, part: Use, ns: u64) {
-        let position = USES.iter().position(|(of, ..)| *of == part);
-        if let Some(sum) = position.and_then(|position| self.ns.get_mut(position)) {
+        if let Some(sum) = self.sum(part) {
             *sum = sum.saturating_add(ns);
         }
+    }
+
+    fn leave_out(&mut self, part: Use, ns: u64) {
+        if let Some(sum) = self.sum(part) {
+            *sum = sum.saturating_sub(ns);
+        }
+    }
+
+    fn sum(&mut self, part: Use) -> Option<&mut u64> {
+        let position = USES.iter().position(|(of, ..)| *of == part);
+        self.ns.get_mut(position?)
     }
 
     /// Returns how long that was.

@@ -1,5 +1,6 @@
 //! An explanation for people: at most 40 lines and 4 kB.
 
+use super::facts::TraceFacts;
 use super::overview::USES;
 use super::rules::Rule;
 use super::{Explanation, RuleFinding};
@@ -84,7 +85,7 @@ fn push_overview(out: &mut String, explanation: &Explanation) {
     };
     out.push_str(&format!(
         "{} and {events} events of {}:\n",
-        duration(facts.wall()),
+        time_in_words(facts),
         short(&basis)
     ));
     let all = overview.all();
@@ -95,6 +96,15 @@ fn push_overview(out: &mut String, explanation: &Explanation) {
         .map(|((_, word, _), ns)| format!("{word} {}", share(ns, all)))
         .collect();
     out.push_str(&format!("{}\n", wrapped(&parts.join(", "), "  ")));
+}
+
+/// Returns how long the trace was, and how much of it was recorded, where that is not all.
+fn time_in_words(facts: &TraceFacts) -> String {
+    let wall = duration(facts.wall());
+    match facts.statistics.summary.unrecorded.switches {
+        None => wall,
+        Some((recorded, _)) => format!("{wall}, of which {} in windows,", duration(recorded)),
+    }
 }
 
 fn push_finding(out: &mut String, position: usize, found: &RuleFinding, is_lossy: bool) {

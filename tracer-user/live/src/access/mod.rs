@@ -21,6 +21,7 @@ mod service;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use anyhow::Context;
 use tracer_agent::{Hub, Tee};
@@ -86,12 +87,21 @@ pub fn may_trace_kernel() -> bool {
 /// Count of system calls, and the way to have these recorded or not.
 pub enum CallMeter {
     /// By the programs of this process.
-    Own(CallRates, WantedMaps),
+    Own(Rc<CallRates>, WantedMaps),
     /// By what the service gives.
     Service(GivenCalls),
 }
 
 impl CallMeter {
+    /// Returns the counts of the kernel's programs, and the maps by which these record events or
+    /// not; `None` where the service decides.
+    pub fn own(&self) -> Option<(Rc<CallRates>, WantedMaps)> {
+        match self {
+            Self::Own(rates, wanted) => Some((rates.clone(), wanted.clone())),
+            Self::Service(_) => None,
+        }
+    }
+
     /// Returns how much longer a call of a thread that is not traced takes while calls are
     /// recorded, in nanoseconds.
     pub fn floor_ns(&self) -> u64 {
@@ -236,7 +246,10 @@ impl KernelAccess {
     /// can be detached.
     pub fn take_call_meter(&mut self) -> Option<CallMeter> {
         match self {
-            Self::Own(tracer) => Some(CallMeter::Own(tracer.take_call_rates()?, tracer.wanted())),
+            Self::Own(tracer) => {
+                let rates = Rc::new(tracer.take_call_rates()?);
+                Some(CallMeter::Own(rates, tracer.wanted()))
+            }
             Self::Service(service) => service.call_meter().map(CallMeter::Service),
         }
     }

@@ -12,14 +12,14 @@ use zerocopy::FromBytes as _;
 
 use super::{
     CallCost, CallCoverage, CallSums, Crews, Details, KnownPlaces, MadeProcesses, PathFacts,
-    Queues, TraceFacts,
+    Queues, TraceFacts, Windows,
 };
 use crate::queries::{Question, SpanChoice};
 use crate::stat::{Sums, Watcher};
 use tracer_binary::stacks::Stack;
 use tracer_event::consumer::Consumer;
 use tracer_event::event_view::EventView;
-use tracer_event::gap::Gap;
+use tracer_event::gap::{Gap, switches_by};
 use tracer_event::summary::Summary;
 
 /// Threads whose last wait is remembered.
@@ -44,6 +44,10 @@ struct Seen {
     waits: WaitTotals,
     queues: Queues,
     windows: CallCoverage,
+    /// Windows in which switches were recorded, and the time of all threads of which nothing is
+    /// known outside of them, in nanoseconds.
+    switches: Windows,
+    unrecorded_ns: u64,
     /// Reason and length of each thread's last wait.
     last: HashMap<Thread, (Reason, u64)>,
 }
@@ -56,6 +60,10 @@ impl Watcher for Seen {
             self.waits.add(interval);
             self.queues.add(interval);
             self.windows.add(interval);
+            if interval.state == State::Unknown {
+                let (from, to) = (interval.from.0, interval.to.0);
+                self.unrecorded_ns += self.switches.closed_ns(from, to);
+            }
             self.remember(interval);
         }
     }
@@ -122,8 +130,11 @@ impl Gatherer {
         waits.sort_by_key(|(key, total)| (std::cmp::Reverse(total.ns), *key));
         let mut calls = self.calls;
         calls.estimate(&self.seen.windows, CallCost::from_summary(summary));
+        let switches = statistics.summary.unrecorded.switches;
+        let unrecorded = switches.map_or(0, |(recorded, all)| all.saturating_sub(recorded));
         TraceFacts {
-            path: PathFacts::new(&statistics.paths, wall),
+            path: PathFacts::new(&statistics.paths, wall, unrecorded),
+            unrecorded_ns: self.seen.unrecorded_ns,
             wall,
             seen,
             crews: Crews::new(&statistics),
@@ -192,8 +203,11 @@ impl Consumer for Gatherer {
                 }
             }
             EventTypeId::FILTER => {
+                let at = event.header.time.0;
+                if let Some((_, are_recorded)) = switches_by(event) {
+                    self.seen.switches.change(at, are_recorded);
+                }
                 if let Some(are_recorded) = calls_are_recorded(event) {
-                    let at = event.header.time.0;
                     self.seen.windows.change(at, are_recorded);
                 }
             }

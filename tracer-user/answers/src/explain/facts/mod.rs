@@ -25,7 +25,7 @@ pub use path::{Leaf, PathFacts};
 pub use places::{FoundPlace, KnownPlaces, SpotId, Work};
 pub use processes::{MadeProcesses, Short};
 pub use queues::Queues;
-pub use windows::{CallCost, CallCoverage};
+pub use windows::{CallCost, CallCoverage, Windows};
 
 use tracer_analysis::{Task, Thread, WaitKey, WaitTotal};
 
@@ -55,6 +55,9 @@ pub struct TraceFacts {
     pub calls: CallSums,
     /// Windows in which system calls were recorded.
     pub windows: CallCoverage,
+    /// Time of all threads of which nothing is known since switches were not recorded, in
+    /// nanoseconds.
+    pub unrecorded_ns: u64,
     /// Functions.
     pub places: KnownPlaces,
     /// Processes that were made.

@@ -37,9 +37,10 @@ pub struct PathFacts {
 }
 
 impl PathFacts {
-    /// Returns the path, where it has most of the time and most of it is known.
+    /// Returns the path, where it has most of the time and most of it is known. The time in which
+    /// switches were not recorded is left out.
     #[must_use]
-    pub fn new(paths: &Paths, wall: u64) -> Option<Self> {
+    pub fn new(paths: &Paths, wall: u64, unrecorded: u64) -> Option<Self> {
         let shown = paths.shown().first()?;
         let mut facts = Self {
             comm: shown.comm.clone(),
@@ -48,13 +49,27 @@ impl PathFacts {
         };
         let comm = shown.comm.clone();
         facts.add(&shown.blame, &shown.blame.roots(), (&comm, 0, None));
-        let unknown = facts.own_ns(|leaf| {
-            matches!(
-                leaf.part,
-                PathPart::Unknown(_) | PathPart::StillBlocked(_, Then::TraceEnd)
-            )
+        facts.leave_out(unrecorded);
+        let wall = wall.saturating_sub(unrecorded);
+        let unknown = facts.own_ns(|leaf| match leaf.part {
+            PathPart::Unknown(_) | PathPart::StillBlocked(_, Then::TraceEnd) => true,
+            // It may have gone on when the window had closed.
+            PathPart::Blocked(_, Waker::Unknown) => unrecorded > 0 && leaf.depth == 0,
+            _ => false,
         });
         (facts.ns >= wall / 2 && unknown <= facts.ns / 2).then_some(facts)
+    }
+
+    /// Leaves so much of what is not known of the first thread out, in nanoseconds.
+    fn leave_out(&mut self, mut ns: u64) {
+        let of_first = self.parts.iter_mut().filter(|leaf| leaf.depth == 0);
+        for leaf in of_first.filter(|leaf| matches!(leaf.part, PathPart::Unknown(_))) {
+            let left_out = leaf.own_ns.min(ns);
+            leaf.own_ns -= left_out;
+            leaf.ns = leaf.ns.saturating_sub(left_out);
+            self.ns = self.ns.saturating_sub(left_out);
+            ns -= left_out;
+        }
     }
 
     fn add(

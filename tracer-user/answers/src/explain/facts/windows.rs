@@ -31,10 +31,16 @@ struct Change {
     open_ns: u64,
 }
 
-/// The windows, and how long the threads of each process ran in them.
+/// Windows in which something was recorded.
+#[derive(Debug, Default)]
+pub struct Windows {
+    changes: VecDeque<Change>,
+}
+
+/// The windows of system calls, and how long the threads of each process ran in them.
 #[derive(Debug, Default)]
 pub struct CallCoverage {
-    changes: VecDeque<Change>,
+    windows: Windows,
     ran: HashMap<i32, Ran>,
     /// System calls of all processes that returned in windows.
     calls: u64,
@@ -143,9 +149,9 @@ pub struct Estimate {
     pub between: (u64, u64),
 }
 
-impl CallCoverage {
-    /// Notes that system calls are recorded from this moment on, or that they are not. Before the
-    /// first change they were.
+impl Windows {
+    /// Notes that it is recorded from this moment on, or that it is not. Before the
+    /// first change it was.
     pub fn change(&mut self, at: u64, is_open: bool) {
         let is_open_now = self.changes.back().is_none_or(|last| last.is_open);
         if is_open == is_open_now {
@@ -178,6 +184,26 @@ impl CallCoverage {
         }
     }
 
+    /// Returns how much of the time between these moments was not in windows, in nanoseconds.
+    pub fn closed_ns(&self, from: u64, to: u64) -> u64 {
+        let open = self.open_until(to).saturating_sub(self.open_until(from));
+        to.saturating_sub(from).saturating_sub(open)
+    }
+
+    /// Tells whether it is recorded now.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.changes.back().is_none_or(|last| last.is_open)
+    }
+}
+
+impl CallCoverage {
+    /// Notes that system calls are recorded from this moment on, or that they are not. Before the
+    /// first change they were.
+    pub fn change(&mut self, at: u64, is_open: bool) {
+        self.windows.change(at, is_open);
+    }
+
     /// Notes what a thread did for a while.
     pub fn add(&mut self, interval: &Interval) {
         if interval.state != State::Running {
@@ -188,10 +214,11 @@ impl CallCoverage {
             return;
         }
         let (from, to) = (interval.from.0, interval.to.0);
-        let in_windows = self.open_until(to).saturating_sub(self.open_until(from));
+        let all = to.saturating_sub(from);
+        let in_windows = all.saturating_sub(self.windows.closed_ns(from, to));
         let ran = self.ran.entry(pid).or_default();
         ran.in_windows = ran.in_windows.saturating_add(in_windows);
-        ran.in_all = ran.in_all.saturating_add(to.saturating_sub(from));
+        ran.in_all = ran.in_all.saturating_add(all);
     }
 
     /// Notes that a process returns from a system call, in a window.
@@ -205,7 +232,7 @@ impl CallCoverage {
     /// Tells whether system calls are recorded now.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.changes.back().is_none_or(|last| last.is_open)
+        self.windows.is_open()
     }
 
     /// Returns the part of the time in which a process ran that is in windows, in thousandths;
@@ -228,7 +255,7 @@ impl CallCoverage {
 
     fn share(&self, ran: Ran) -> Option<u64> {
         let share = thousandths(ran.in_windows, ran.in_all);
-        (!self.changes.is_empty() && ran.in_all > 0 && share < ALL_BUT).then_some(share)
+        (!self.windows.changes.is_empty() && ran.in_all > 0 && share < ALL_BUT).then_some(share)
     }
 
     /// Returns the estimate of a process's whole number from what was counted in windows. Each call
@@ -424,10 +451,13 @@ mod tests {
         for nth in 0..2 * MOST_CHANGES as u64 {
             windows.change(10 + nth * 10, nth % 2 == 1);
         }
-        assert_eq!(windows.changes.len(), MOST_CHANGES);
+        assert_eq!(windows.windows.changes.len(), MOST_CHANGES);
         let end = 10 + 2 * MOST_CHANGES as u64 * 10;
         ran(&mut windows, 1, end - 1000, end);
         assert_eq!(windows.share_of(1), Some(500));
-        assert_eq!(windows.open_until(10), windows.open_until(15));
+        assert_eq!(
+            windows.windows.open_until(10),
+            windows.windows.open_until(15)
+        );
     }
 }
