@@ -42,6 +42,14 @@ impl TracedMap {
         Ok(())
     }
 
+    /// Sets the bits of process `pid` where it lacks one of them. Returns whether it did.
+    pub fn add(&self, pid: usize, bits: u8) -> Result<bool, LoadError> {
+        let (page, at) = (pid / page_bytes(), pid % page_bytes());
+        let mapping = self.map(page * page_bytes(), page_bytes())?;
+        let byte = mapping.byte(at);
+        Ok(byte.is_some_and(|byte| byte.fetch_or(bits, Ordering::Relaxed) & bits != bits))
+    }
+
     /// Sets the bits of every process that there can be, except `excepted`.
     pub fn set_all(&self, bits: u8, excepted: usize) -> Result<(), LoadError> {
         let processes = usize::try_from(PID_LIMIT).unwrap_or(usize::MAX);

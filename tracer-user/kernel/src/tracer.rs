@@ -1,5 +1,6 @@
 //! Loads the programs, and chooses the processes.
 
+use std::collections::HashSet;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use aya::Ebpf;
@@ -266,16 +267,20 @@ impl KernelTracer {
     }
 
     /// Traces those of the processes `pids` that are still there, as [`trace`](Self::trace) does.
+    /// Returns those of them that were not traced so before, as children of traced ones are.
     ///
     /// # Errors
     ///
     /// See [`LoadError`].
-    pub fn trace_found(&mut self, pids: &[i32], inherit: bool) -> Result<(), LoadError> {
+    pub fn trace_found(&mut self, pids: &[i32], inherit: bool) -> Result<Vec<i32>, LoadError> {
         let bits = choice::bits(inherit);
-        for process in self.find_all(pids)? {
-            self.traced.set(process, bits)?;
+        let mut new = Vec::new();
+        for (process, pid) in self.find_all(pids)? {
+            if self.traced.add(process, bits)? {
+                new.push(pid);
+            }
         }
-        Ok(())
+        Ok(new)
     }
 
     /// Traces those of the processes `pids` that are still there, as
@@ -290,7 +295,7 @@ impl KernelTracer {
         inherit: bool,
         guard: Guard,
     ) -> Result<(), LoadError> {
-        for process in self.find_all(pids)? {
+        for (process, _) in self.find_all(pids)? {
             self.guard(process, inherit, guard)?;
         }
         Ok(())
@@ -431,14 +436,21 @@ impl KernelTracer {
         checked(process.first)
     }
 
-    /// Returns the indices of those of the processes `pids` that are there.
-    fn find_all(&mut self, pids: &[i32]) -> Result<Vec<usize>, LoadError> {
+    /// Returns the indices of those of the processes `pids` that are there, each with its pid.
+    fn find_all(&mut self, pids: &[i32]) -> Result<Vec<(usize, i32)>, LoadError> {
+        let indexed = |first, pid| Ok((checked(first)?, pid));
+        if pids.is_empty() {
+            return Ok(Vec::new());
+        }
         let Some(listing) = &self.listing else {
-            return pids.iter().map(|pid| checked(*pid)).collect();
+            return pids.iter().map(|pid| indexed(*pid, *pid)).collect();
         };
         let processes = listing.processes(&mut self.ebpf)?.into_iter();
-        let found = processes.filter(|process| pids.contains(&process.here));
-        found.map(|process| checked(process.first)).collect()
+        let wanted: HashSet<i32> = pids.iter().copied().collect();
+        let found = processes.filter(|process| wanted.contains(&process.here));
+        found
+            .map(|process| indexed(process.first, process.here))
+            .collect()
     }
 }
 

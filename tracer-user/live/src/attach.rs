@@ -108,40 +108,32 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
     follow(begun, (wakes, woken), (false, None), setup).await
 }
 
-/// Traces the descendants that the processes `pids`, which are traced, have made before. A traced
-/// process has its children traced from then on: so a process that a walk misses was made by one
-/// that was found in it, or before, and the next walk finds it. The last one finds nothing new.
+/// Traces the descendants that the processes `pids`, which are traced, have made before.
 fn trace_descendants(
     pids: &[i32],
     begun: &mut BegunTrace,
     wakes: &UnboundedSender<Wake>,
 ) -> anyhow::Result<Vec<i32>> {
-    let mut seen = HashSet::new();
-    let mut traced = Vec::new();
-    loop {
-        let mut new = descendants::find_descendants(pids);
-        new.retain(|pid| seen.insert(*pid));
-        if new.is_empty() {
-            break;
+    let found = match &mut begun.kernel {
+        Some(kernel) => {
+            let mut traced: HashSet<i32> = pids.iter().copied().collect();
+            descendants::trace_all(pids, |found| kernel.trace_untraced(found, &mut traced))
+                .context("cannot trace what the processes have made")?
         }
-        if let Some(kernel) = &mut begun.kernel {
-            let found = kernel.trace_found(&new, true);
-            new = found.context("cannot trace what the processes have made")?;
-        }
-        for pid in new {
-            traced.push(pid);
-            begun.tracer.add_found(pid, monotonic_now());
-            // Where it cannot be waited for, its end is looked for once a second.
-            if let Ok(process) = PidFd::open(pid) {
-                let _ = watch_process(wakes, pid, process);
-            }
+        None => descendants::find_descendants(pids),
+    };
+    for pid in &found {
+        begun.tracer.add_found(*pid, monotonic_now());
+        // Where it cannot be waited for, its end is looked for once a second.
+        if let Ok(process) = PidFd::open(*pid) {
+            let _ = watch_process(wakes, *pid, process);
         }
     }
-    if !traced.is_empty() {
-        say(&in_words(traced.len()));
+    if !found.is_empty() {
+        say(&in_words(found.len()));
     }
     say_left_alone(begun.kernel.as_ref());
-    Ok(traced)
+    Ok(found)
 }
 
 /// Says how many processes were found that this user may not trace.

@@ -210,6 +210,13 @@ pub fn has_ended(pid: i32) -> bool {
     !exists(pid) || matches!(Stat::read(pid), Ok(Some(stat)) if stat.has_ended())
 }
 
+/// Tells whether a process has memory: one that ends gives it back before it counts as ended, and
+/// the kernel's own threads have none.
+pub fn has_memory(pid: i32) -> bool {
+    let sizes = fs::read(format!("/proc/{pid}/statm")).unwrap_or_default();
+    !sizes.is_empty() && !sizes.starts_with(b"0 ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,6 +264,19 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(was_started_after(pid, begin), Ok(false), "there is none");
+    }
+
+    #[test]
+    fn a_process_that_has_ended_has_no_memory() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        while !has_ended(pid) {
+            std::thread::yield_now();
+        }
+        assert!(!has_memory(pid), "a zombie");
+        child.wait().unwrap();
+        assert!(!has_memory(pid), "none");
+        assert!(has_memory(i32::try_from(std::process::id()).unwrap()));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! - `service`: the service as the source of the events;
 //! - `permission`: processes that may be traced through it;
+//! - `collected`: events that it has given, before a trace takes its part of them;
 //! - `calls`: system calls that it records, counted, and the CPU time of their processes;
 //! - `acquaintances`: processes of the same user, which may wake traced ones;
 //! - `detail`: detail that a trace asks it for;
@@ -12,12 +13,14 @@
 
 mod acquaintances;
 mod calls;
+mod collected;
 mod detail;
 mod given;
 mod lacking;
 mod permission;
 mod service;
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -267,6 +270,23 @@ impl KernelAccess {
                 Ok(pids.to_vec())
             }
             Self::Service(service) => service.trace_found(pids),
+        }
+    }
+
+    /// Traces those of the processes `pids` that are not traced yet, with the children that they
+    /// make from now on. Returns these. `traced` are processes that are known to be traced.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be traced.
+    pub fn trace_untraced(
+        &mut self,
+        pids: &[i32],
+        traced: &mut HashSet<i32>,
+    ) -> anyhow::Result<Vec<i32>> {
+        match self {
+            Self::Own(tracer) => Ok(tracer.trace_found(pids, true)?),
+            Self::Service(service) => service.trace_untraced(pids, traced),
         }
     }
 

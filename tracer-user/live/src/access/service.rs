@@ -1,7 +1,8 @@
 //! The service as the source of the kernel's events: one conversation, in which all traced
 //! processes are named.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::mem::take;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use tracer_area::{RingMode, monotonic_now, own_pid};
 use tracer_common::event_type::{EventTypeId, system_event_type};
-use tracer_engine::EventTypes;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Source, Unread};
 use tracer_kernel::{Availability, ContextSearch, availability, cheapest_call_ns, look_in_proc};
@@ -18,10 +18,11 @@ use tracer_text::say;
 
 use super::acquaintances::{Acquaintances, ShownProcesses};
 use super::calls::{CallTally, GivenCalls};
+use super::collected::Collected;
 use super::detail;
 use super::given::GivenEvents;
 use super::permission::{self, NotPermitted};
-use crate::Setup;
+use crate::{Setup, proc_fs};
 
 /// Words that say what stacks lack.
 const WITHOUT_KERNEL: &str = "stacks have the functions of programs alone: those of the kernel are for who may read \
@@ -139,6 +140,8 @@ pub(super) struct Link {
     has_changed: bool,
     /// Time since which it is gone, or was asked about since.
     gone: Option<Instant>,
+    /// Events that were collected and not handed on.
+    early: Collected,
     /// Events of looks at threads.
     looks: VecDeque<(EventHeader, Vec<u8>)>,
     /// Counts of system calls, where their cost is bounded.
@@ -301,13 +304,45 @@ impl Service {
             match self.trace(*pid, self.inherits) {
                 Ok(()) => traced.push(*pid),
                 Err(error) if error.is_of_process() => {
-                    self.left_alone += usize::from(!error.is_of_the_past());
+                    // The files of one that ends are root's as soon as it has no memory any more.
+                    let is_there = !error.is_of_the_past() && proc_fs::has_memory(*pid);
+                    self.left_alone += usize::from(is_there);
                     tracing::debug!(pid, error = &error as &dyn std::error::Error, "left alone");
                 }
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(traced)
+    }
+
+    /// Traces those of the processes that are not traced yet, and are still there and may be
+    /// traced. Returns these. `traced` are processes that are known to be traced; those are added
+    /// that have come to be traced since, as children too.
+    ///
+    /// # Errors
+    ///
+    /// The service serves this user no further.
+    pub fn trace_untraced(
+        &mut self,
+        pids: &[i32],
+        traced: &mut HashSet<i32>,
+    ) -> anyhow::Result<Vec<i32>> {
+        let mut new = pids.to_vec();
+        new.retain(|pid| !traced.contains(pid));
+        if new.is_empty() {
+            return Ok(new);
+        }
+        let mut link = lock(&self.link);
+        let Link { agent, early, .. } = &mut *link;
+        if let Some(agent) = agent {
+            early.collect_all(agent, traced);
+        }
+        drop(link);
+        // Of one that has ended by now the events may say that too.
+        new.retain(|pid| !traced.contains(pid) && !proc_fs::has_ended(*pid));
+        let new = self.trace_found(&new)?;
+        traced.extend(&new);
+        Ok(new)
     }
 
     /// Returns what counts system calls, where their cost is bounded.
@@ -332,7 +367,7 @@ impl Service {
             *gone = Instant::now();
             return true;
         }
-        let has_changed = std::mem::take(&mut link.has_changed);
+        let has_changed = take(&mut link.has_changed);
         if let Some((acquaintances, _)) = self.acquaintances.as_mut().filter(|_| has_changed) {
             acquaintances.forget();
         }
@@ -412,7 +447,12 @@ impl Source for ServiceSource {
         for (header, data) in link.looks.drain(..) {
             batch.push(header, &data);
         }
-        let Link { agent, calls, .. } = &mut *link;
+        let Link {
+            agent,
+            calls,
+            early,
+            ..
+        } = &mut *link;
         let Some(agent) = agent else {
             // Nothing is traced, so that nothing older can come.
             let so_far = MonotonicNs(now.0.saturating_sub(CLOCK_MARGIN_NS));
@@ -423,9 +463,14 @@ impl Source for ServiceSource {
             return self.watermark;
         }
         let before = batch.len();
+        take(early).hand_on(self.given.as_mut(), calls.as_mut(), batch);
         let (watermark, has_brought) = match &mut self.given {
             None => (agent.collect(batch), batch.len() > before),
-            Some(given) => collect_given(agent, (given, calls.as_mut()), batch),
+            Some(given) => {
+                let watermark = early.collect(agent);
+                let has_events = take(early).hand_on(Some(given), calls.as_mut(), batch);
+                (watermark, has_events)
+            }
         };
         let held_at = calls.as_ref().and_then(|calls| calls.held_at);
         let watermark = held_at.map_or(watermark, |at| watermark.min(at));
@@ -475,32 +520,6 @@ impl Source for ServiceSource {
         // A stream that ends collects once more.
         self.due = Instant::now();
     }
-}
-
-/// Collects what a trace takes of the events that there are. Returns the watermark, and whether
-/// there were any.
-fn collect_given(
-    agent: &mut AgentSource,
-    (given, mut calls): (&mut GivenEvents, Option<&mut CallTally>),
-    batch: &mut Batch<'_>,
-) -> (MonotonicNs, bool) {
-    let mut types = EventTypes::default();
-    let (mut events, mut data, mut losses) = (Vec::new(), Vec::new(), Vec::new());
-    let mut all = Batch::new(&mut types, &mut events, &mut data, &mut losses);
-    let watermark = agent.collect(&mut all);
-    for event in &events {
-        if let Some(calls) = &mut calls {
-            calls.note(&event.header, event.data(&data));
-        }
-        given.take(&event.header, event.data(&data), batch);
-    }
-    for loss in losses {
-        if let Some(calls) = &mut calls {
-            calls.lose(loss.count);
-        }
-        given.lose(loss, batch);
-    }
-    (watermark, !events.is_empty())
 }
 
 /// Begins a search for the contexts of threads, which tells the service of them.
