@@ -333,6 +333,14 @@ impl KernelAccess {
         }
     }
 
+    /// Tells whether the service has gone, and is not back.
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Self::Own(_) => false,
+            Self::Service(service) => service.is_gone(),
+        }
+    }
+
     /// Returns the number of processes that were found and may not be traced by this user.
     pub fn left_alone(&self) -> usize {
         match self {

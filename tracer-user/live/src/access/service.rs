@@ -374,6 +374,11 @@ impl Service {
         has_changed
     }
 
+    /// Tells whether it has gone, and is not back.
+    pub fn is_gone(&self) -> bool {
+        lock(&self.link).gone.is_some()
+    }
+
     fn shown(&self) -> Option<ShownProcesses> {
         let (_, shown) = self.acquaintances.as_ref()?;
         Some(shown.clone())
