@@ -89,7 +89,7 @@ int main(void)
 {
     pthread_t threads[2];
 
-    alarm(5);
+    alarm(3);
     pthread_barrier_init(&both_have_one, NULL, 2);
     if (pthread_create(&threads[0], NULL, other, NULL) != 0 || pthread_create(&threads[1], NULL, tick, NULL) != 0)
         return EXIT_FAILURE;
