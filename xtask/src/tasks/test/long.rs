@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 /// Their names, without modules, as each is alone of its name.
-pub const TESTS: [&str; 80] = [
+pub const TESTS: [&str; 84] = [
     "a_budget_that_is_used_up_is_named",
     "a_budget_that_is_used_up_is_told_as_long_as_the_program_had_no_cpu",
     "a_command_that_takes_long_is_named",
@@ -69,6 +69,10 @@ pub const TESTS: [&str; 80] = [
     "sleeps_are_named_with_how_long_each_takes",
     "the_engine_finds_no_fault_in_traces_of_real_programs",
     "the_group_is_named_that_has_the_quota_and_not_one_within_it",
+    "the_kernel_takes_every_program_that_copies_stacks",
+    "the_kernel_takes_every_program_that_does_less",
+    "the_kernel_takes_every_program_that_records_calls_as_they_end",
+    "the_kernel_takes_every_program_with_rings_of_single_cpus",
     "the_python_package_needs_no_other_one_and_no_network",
     "the_recorder_answers_with_the_priority_of_the_thread_that_waits",
     "the_slack_of_timers_is_seen_in_how_long_a_sleep_takes",
