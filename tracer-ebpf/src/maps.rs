@@ -87,11 +87,11 @@ pub const OF_32_BITS: u32 = 1 << 31;
 /// See [`Waker`]. The agent sets the number of slots, or leaves it at 1 where wake-ups are not
 /// wanted.
 #[map]
-static WAKERS: Array<Waker> = Array::with_max_entries(1, 0);
+static WAKERS: Array<Waker> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`Queued`]. The agent leaves the count of entries at 1 where switches are not wanted.
 #[map]
-static QUEUED: Array<Queued> = Array::with_max_entries(1, 0);
+static QUEUED: Array<Queued> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`PacketsOf`]. The agent sets the number of CPUs.
 #[map]
@@ -277,12 +277,6 @@ pub fn recorded_since() -> u64 {
         Some(words) => unsafe { words.cast::<u64>().wrapping_add(1).read_volatile() },
         None => 0,
     }
-}
-
-/// Tells whether switches are not recorded for a while.
-#[inline(always)]
-pub fn is_paused() -> bool {
-    recorded_since() == wanted::PAUSED
 }
 
 /// Tells whether events of this type are wanted. Not asked for lifecycle types.

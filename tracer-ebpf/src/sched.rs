@@ -45,12 +45,6 @@ fn switch<C: Tracepoint>(ctx: &C) {
         }
         return;
     }
-    if maps::is_paused() {
-        // Of what is noted for later switches, these would miss a part.
-        maps::forget_running(this_cpu());
-        maps::forget_queued(prev.tid());
-        return;
-    }
     let (mut leaves, mut comes) = (
         prev_state & traced::TRACED != 0,
         next_state & traced::TRACED != 0,

@@ -99,7 +99,7 @@ pub struct Choice {
 }
 
 /// The map `WANTED`: two words. In the first, bit *n* is that of the event type *n*. The second is
-/// the time since which switches have been recorded without a pause, or [`wanted::PAUSED`].
+/// the time since which switches have been recorded without a pause.
 ///
 /// Written by the agent, also while the programs run. The types of
 /// [`LIFECYCLE`](wanted::LIFECYCLE) are not looked up in it.
@@ -117,10 +117,6 @@ pub mod wanted {
 
     /// Words of the map.
     pub const WORDS: usize = 2;
-
-    /// Second word: switches are not recorded for a while, and what the programs would note for
-    /// later ones is not noted.
-    pub const PAUSED: u64 = u64::MAX;
 
     /// Bit that says which system calls are in force: see [`syscalls`](crate::kernel::syscalls). No
     /// event type has the code 0.

@@ -1,5 +1,6 @@
-//! Programs at system calls that can be detached while calls are not wanted, and attached again.
-//! While no program is attached, the kernel does not take its slow path for system calls.
+//! Programs at system calls and at switches that can be detached while their events are not wanted,
+//! and attached again. While no program is attached, the kernel does not take its slow path for
+//! system calls, and switches cost nothing.
 
 use std::ffi::CString;
 use std::io;
@@ -14,9 +15,9 @@ use tracer_common::kernel::Running;
 use super::call::bpf;
 use super::mapping::MapMemory;
 
-/// Programs at system calls, and their attachments.
+/// Programs that can be detached, and their attachments.
 #[derive(Default)]
-pub struct CallLinks {
+pub struct ProgramLinks {
     /// Each program with the name of its tracepoint; `None` where the program was loaded for its
     /// tracepoint.
     programs: Vec<(ProgramFd, Option<CString>)>,
@@ -39,7 +40,7 @@ struct TracepointAttributes {
     cookie: u64,
 }
 
-impl CallLinks {
+impl ProgramLinks {
     /// Adds a program, which is not attached yet. `name` is the name of its tracepoint, for a raw
     /// program.
     pub fn add(&mut self, program: ProgramFd, name: Option<&str>) -> io::Result<()> {

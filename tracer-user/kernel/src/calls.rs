@@ -9,8 +9,11 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{syscalls, wanted};
 use tracer_engine::event::MonotonicNs;
 
-use super::call_links::CallLinks;
+use super::call_links::ProgramLinks;
 use super::mapping::MapMemory;
+use super::programs::Detachable;
+use super::switch_tables::SwitchTables;
+use super::switches::SWITCHES;
 use tracer_syscalls::choice::SyscallSet;
 
 /// Events that the programs are to record: the maps `WANTED` and `SYSCALLS`, shared by all that
@@ -23,16 +26,23 @@ struct Maps {
     syscalls: MapMemory,
     wishes: Mutex<Wishes>,
     /// Programs at system calls, where they can be detached.
-    links: Mutex<CallLinks>,
+    links: Mutex<ProgramLinks>,
+    switches: Mutex<Switches>,
     /// The moment of [`WantedMaps::held_at`]; 0: there is none.
     held_at: AtomicU64,
 }
 
+/// Programs at switches, where they can be detached.
+#[derive(Default)]
+struct Switches {
+    links: ProgramLinks,
+    tables: Option<SwitchTables>,
+    /// Whether they are detached.
+    is_paused: bool,
+}
+
 /// Types that the programs at system calls record.
 const CALLS: u64 = wanted::bit(EventTypeId::SYSCALL_ENTER) | wanted::bit(EventTypeId::SYSCALL_EXIT);
-
-/// Types of switches.
-const SWITCHES: u64 = wanted::bit(EventTypeId::SWITCH_OUT) | wanted::bit(EventTypeId::SWITCH_IN);
 
 /// Types as bits: those that can be recorded, and those that the tracer's own stream and the
 /// streams of others want.
@@ -65,13 +75,16 @@ impl WantedMaps {
             syscalls,
             wishes,
             links: Mutex::default(),
+            switches: Mutex::default(),
             held_at: AtomicU64::new(0),
         }))
     }
 
-    /// Sets the programs at system calls that can be detached.
-    pub(super) fn set_links(&self, links: CallLinks) {
-        *self.links() = links;
+    /// Sets the programs that can be detached, and what those at switches note.
+    pub(super) fn set_links(&self, links: Detachable, tables: SwitchTables) {
+        *self.links() = links.calls;
+        let mut switches = self.switches();
+        (switches.links, switches.tables) = (links.switches, Some(tables));
     }
 
     /// Attaches the programs at system calls that can be detached, unless they are attached
@@ -113,8 +126,14 @@ impl WantedMaps {
     }
 
     /// Records all types again that were recorded before the pause.
-    pub fn go_on(&self) {
-        self.wish(|wishes| wishes.paused = 0);
+    ///
+    /// # Errors
+    ///
+    /// The programs cannot be attached; then nothing is changed.
+    pub fn go_on(&self) -> io::Result<()> {
+        self.attach_switches()?;
+        self.wish(|wishes| wishes.own |= std::mem::take(&mut wishes.paused) & wishes.recorded);
+        Ok(())
     }
 
     /// Returns the moment up to which the source may be complete, while the stream has not learnt
@@ -129,7 +148,7 @@ impl WantedMaps {
         self.0.held_at.store(0, Ordering::Release);
     }
 
-    fn links(&self) -> std::sync::MutexGuard<'_, CallLinks> {
+    fn links(&self) -> std::sync::MutexGuard<'_, ProgramLinks> {
         self.0.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -168,24 +187,46 @@ impl WantedMaps {
         {
             tracing::warn!(%error, "the programs at system calls cannot be attached again");
         }
-        // What is noted before a pause is not to be used after it: the pause ends before switches
-        // are recorded, and begins after that.
         let are_paused = wishes.are_switches_paused();
-        if !are_paused {
-            self.end_pause();
+        if !are_paused && let Err(error) = self.attach_switches() {
+            tracing::warn!(%error, "the programs at switches cannot be attached again");
         }
         self.change(|word| word & wanted::GENERATION | bits & !wanted::GENERATION);
-        if are_paused && let Some(since) = self.since() {
-            since.store(wanted::PAUSED, Ordering::Release);
+        if are_paused {
+            self.detach_switches();
         }
     }
 
-    fn end_pause(&self) {
-        if let Some(since) = self.since()
-            && since.load(Ordering::Relaxed) == wanted::PAUSED
-        {
+    /// Attaches the programs at switches, where they are detached.
+    fn attach_switches(&self) -> io::Result<()> {
+        let mut switches = self.switches();
+        if !switches.is_paused {
+            return Ok(());
+        }
+        // What they have noted before does not go on from there.
+        if let Some(tables) = &switches.tables {
+            tables.forget();
+        }
+        if let Some(since) = self.since() {
             since.store(monotonic_now().0, Ordering::Release);
         }
+        switches.links.attach()?;
+        switches.is_paused = false;
+        Ok(())
+    }
+
+    fn detach_switches(&self) {
+        let mut switches = self.switches();
+        switches.is_paused = true;
+        switches.links.detach();
+        if let Some(tables) = &switches.tables {
+            tables.forget_running();
+        }
+    }
+
+    fn switches(&self) -> std::sync::MutexGuard<'_, Switches> {
+        let switches = self.0.switches.lock();
+        switches.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the word that says since when switches have been recorded.

@@ -82,6 +82,7 @@ mod source;
 #[cfg(test)]
 mod stack_depth;
 mod stacks;
+mod switch_tables;
 mod switches;
 mod thread_contexts;
 mod traced;

@@ -1,6 +1,7 @@
 //! Loading of the programs: the parameters of the object, the maps that this process uses, the
 //! attachments.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use aya::maps::Map;
@@ -13,7 +14,8 @@ use tracer_common::kernel::globals::guards;
 use tracer_common::kernel::{
     CONTEXT_PROCESSES, CONTEXT_SLOTS, Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY,
     MOST_PYTHON_PROCESSES, MOST_PYTHON_THREADS, PID_LIMIT, PIDS_PAGE, PYTHON_CODES, QUEUED_SLOTS,
-    Running, SENDER_SLOTS, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, call_texts, syscalls, wanted,
+    Queued, Running, SENDER_SLOTS, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, Waker, call_texts,
+    syscalls, wanted,
 };
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::{self, DescriptorOptions};
@@ -21,7 +23,7 @@ use tracer_syscalls::pointer_data;
 
 use super::btf::offsets::Global;
 use super::btf::variables::{Variable, name_variables};
-use super::call_links::{CallLinks, CallRates, cheapest_call_ns};
+use super::call_links::{CallRates, cheapest_call_ns};
 use super::calls::WantedMaps;
 use super::counts::{COUNTED_THREADS, CountEntries, Counting, OF_ALL, SUMS};
 use super::cpu_rings::{self, CPU_RING_ENDS, CPU_RINGS, CpuRings};
@@ -34,9 +36,10 @@ use super::namespace::{Nested, ProcessListing};
 use super::options::KernelOptions;
 use super::perf;
 use super::probes::{self, ProbeAttachments};
-use super::programs::{self, CONTROL_GROUPS, DESCRIPTORS, INTERRUPTS};
+use super::programs::{self, CONTROL_GROUPS, DESCRIPTORS, Detachable, INTERRUPTS};
 use super::requirements::{self, Kernel};
 use super::rings::{self, Rings};
+use super::switch_tables::SwitchTables;
 use super::traced::{TRACED, VisibleMap};
 use super::tracepoints;
 use super::withheld::WithheldMap;
@@ -126,8 +129,8 @@ pub(super) struct Attached {
     pub looker: Option<Looker>,
     pub probes: ProbeAttachments,
     pub tracepoints: tracepoints::TracepointAttachments,
-    /// Programs at system calls, where they can be detached, and the rates of calls.
-    pub calls: Option<(CallLinks, CallRates)>,
+    /// Programs that can be detached, what those at switches note, and the rates of events.
+    pub detachable: Option<(Detachable, SwitchTables, CallRates)>,
 }
 
 impl<'a> Plan<'a> {
@@ -336,11 +339,11 @@ impl<'a> Plan<'a> {
             }
             Ok(())
         };
-        let mut links = self.options.detaches_calls.then(CallLinks::default);
+        let mut links = self.options.detaches_calls.then(Detachable::default);
         let btf = self.kernel.btf.as_ref();
         let mut attached = programs::attach(ebpf, btf, bits, has, list, links.as_mut())?;
-        let calls = links.map(|links| attach_calls(ebpf, links, usize_of(self.cpus)));
-        let calls = calls.transpose()?;
+        let detachable = links.map(|links| self.attach_detachable(ebpf, links));
+        let detachable = detachable.transpose()?;
         if self.options.calls_at_exit && has("sys_exit") {
             // Exits are recorded without the program at entries, which only says which call ends
             // where the exit itself does not say so.
@@ -368,26 +371,48 @@ impl<'a> Plan<'a> {
             looker,
             probes,
             tracepoints,
-            calls,
+            detachable,
         })
     }
-}
 
-/// Attaches the programs at system calls that can be detached, and measures what that costs.
-fn attach_calls(
-    ebpf: &Ebpf,
-    mut links: CallLinks,
-    cpus: usize,
-) -> Result<(CallLinks, CallRates), LoadError> {
-    let before_ns = cheapest_call_ns();
-    links.attach().map_err(|source| LoadError::Program {
-        name: "sys_enter",
-        source: Box::new(source.into()),
-    })?;
-    let floor_ns = cheapest_call_ns().saturating_sub(before_ns);
-    let running = map_array(ebpf, "RUNNING", cpus * size_of::<Running>())?;
-    let rates = CallRates::new(running, cpus, (before_ns, floor_ns));
-    Ok((links, rates))
+    /// Attaches the programs that can be detached, and measures what that of those at system calls
+    /// costs.
+    fn attach_detachable(
+        &self,
+        ebpf: &Ebpf,
+        mut links: Detachable,
+    ) -> Result<(Detachable, SwitchTables, CallRates), LoadError> {
+        let failed = |name| {
+            move |source: io::Error| LoadError::Program {
+                name,
+                source: Box::new(source.into()),
+            }
+        };
+        links.switches.attach().map_err(failed("sched_switch"))?;
+        let before_ns = cheapest_call_ns();
+        links.calls.attach().map_err(failed("sys_enter"))?;
+        let floor_ns = cheapest_call_ns().saturating_sub(before_ns);
+        let cpus = usize_of(self.cpus);
+        let running = || map_array(ebpf, "RUNNING", cpus * size_of::<Running>());
+        let rates = CallRates::new(running()?, cpus, (before_ns, floor_ns));
+        let tables = SwitchTables::new(running()?, self.queues(ebpf)?);
+        Ok((links, tables, rates))
+    }
+
+    /// Maps the tables of waiting threads and of wakers, as far as they are used.
+    fn queues(&self, ebpf: &Ebpf) -> Result<Vec<(MapMemory, usize)>, LoadError> {
+        let map = |name, slots: u32, size: usize| {
+            map_array(ebpf, name, usize_of(slots) * size).map(|map| (map, size))
+        };
+        let mut queues = Vec::new();
+        if self.options.wanted_bits() & wanted::bit(EventTypeId::SWITCH_IN) != 0 {
+            queues.push(map("QUEUED", QUEUED_SLOTS, size_of::<Queued>())?);
+        }
+        if self.options.wanted_bits() & wanted::bit(EventTypeId::WAKEUP) != 0 {
+            queues.push(map("WAKERS", WAKER_SLOTS, size_of::<Waker>())?);
+        }
+        Ok(queues)
+    }
 }
 
 /// Returns the lower and the upper half of a word.

@@ -9,7 +9,7 @@ use tracer_common::event_type::{EventTypeId, KernelEventType};
 use tracer_common::kernel::{KERNEL_EVENT_TYPES, wanted};
 
 use super::call;
-use super::call_links::CallLinks;
+use super::call_links::ProgramLinks;
 use super::error::LoadError;
 
 /// Tracepoint with a program for it. The program for the BTF tracepoint has its name; that for the
@@ -153,15 +153,16 @@ pub struct Attached {
 /// Loads and attaches the programs that `wanted_bits` need, as far as the kernel has their
 /// tracepoints, as `has` tells. The tracepoints that show which processes exist are required.
 /// Without the kernel's own types, `btf`, all programs are raw. `after_first` is called when the
-/// first program is attached: it sees new processes, and nothing else is seen yet. Where `calls` is
-/// given, programs at system calls are only loaded, and added to it.
+/// first program is attached: it sees new processes, and nothing else is seen yet. Where
+/// `detachable` is given, programs at system calls and at switches are only loaded, and added to
+/// it.
 pub fn attach(
     ebpf: &mut Ebpf,
     btf: Option<&Btf>,
     wanted_bits: u64,
     has: impl Fn(&str) -> bool,
     after_first: impl FnOnce(&mut Ebpf) -> Result<(), LoadError>,
-    mut calls: Option<&mut CallLinks>,
+    mut detachable: Option<&mut Detachable>,
 ) -> Result<Attached, LoadError> {
     let mut attached = Attached {
         programs: Vec::new(),
@@ -178,8 +179,8 @@ pub fn attach(
             tracing::debug!(tracepoint.name, "not in this kernel");
             continue;
         }
-        let links = calls.as_deref_mut();
-        let links = links.filter(|_| AT_CALLS.contains(&tracepoint.name));
+        let links = detachable.as_deref_mut();
+        let links = links.and_then(|links| links.at(tracepoint.name));
         attached
             .programs
             .push(attach_one(ebpf, btf, tracepoint, links)?);
@@ -193,11 +194,44 @@ pub fn attach(
 /// Tracepoints whose programs record system calls.
 const AT_CALLS: [&str; 2] = ["sys_enter", "sys_exit"];
 
+/// Tracepoints whose programs record switches, and what comes as often.
+const AT_SWITCHES: [&str; 6] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "page_fault_user",
+    "page_fault_kernel",
+];
+
+/// Programs that can be detached while their events are not wanted.
+#[derive(Default)]
+pub struct Detachable {
+    /// Those at system calls.
+    pub calls: ProgramLinks,
+    /// Those at switches, wake-ups and page faults.
+    pub switches: ProgramLinks,
+}
+
+impl Detachable {
+    /// Returns those that the program at this tracepoint belongs to; `None` where it stays
+    /// attached.
+    fn at(&mut self, tracepoint: &str) -> Option<&mut ProgramLinks> {
+        if AT_CALLS.contains(&tracepoint) {
+            Some(&mut self.calls)
+        } else if AT_SWITCHES.contains(&tracepoint) {
+            Some(&mut self.switches)
+        } else {
+            None
+        }
+    }
+}
+
 fn attach_one(
     ebpf: &mut Ebpf,
     btf: Option<&Btf>,
     tracepoint: &Tracepoint,
-    mut links: Option<&mut CallLinks>,
+    mut links: Option<&mut ProgramLinks>,
 ) -> Result<ProgramFd, LoadError> {
     let as_btf = match btf.map(|btf| attach_btf(ebpf, btf, tracepoint, links.as_deref_mut())) {
         Some(Ok(program)) => return Ok(program),
@@ -228,7 +262,7 @@ fn attach_btf(
     ebpf: &mut Ebpf,
     btf: &Btf,
     tracepoint: &Tracepoint,
-    links: Option<&mut CallLinks>,
+    links: Option<&mut ProgramLinks>,
 ) -> Result<ProgramFd, ProgramError> {
     let program = ebpf.program_mut(tracepoint.name);
     let program = program.ok_or(ProgramError::NotLoaded)?;
@@ -246,7 +280,7 @@ fn attach_btf(
 fn attach_raw(
     ebpf: &mut Ebpf,
     tracepoint: &Tracepoint,
-    links: Option<&mut CallLinks>,
+    links: Option<&mut ProgramLinks>,
 ) -> Result<ProgramFd, ProgramError> {
     let program = ebpf
         .program_mut(&tracepoint.raw_program())

@@ -22,7 +22,7 @@ use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type
 use super::python::PythonStacks;
 use super::rings::Rings;
 use super::stacks::{WaitingStacks, is_stack};
-use super::switches::Switches;
+use super::switches::{SWITCHES, Switches};
 use super::thread_contexts::ContextWatch;
 use super::tracepoints::Layouts;
 use tracer_binary::stacks::StackOptions;
@@ -78,6 +78,8 @@ pub struct KernelSource {
     /// Steps of guarded processes that no event reports, since they were last taken.
     unseen: Vec<UnseenStep>,
     switches: Switches,
+    /// Whether the stream takes switches.
+    has_switches: bool,
     /// Stacks, where they are recorded.
     stacks: Option<WaitingStacks>,
     /// Descriptions of descriptors, where they are recorded.
@@ -117,6 +119,7 @@ impl KernelSource {
             signs: Vec::new(),
             unseen: Vec::new(),
             switches: Switches::default(),
+            has_switches: true,
             stacks: None,
             descriptors: None,
             contexts: None,
@@ -274,7 +277,7 @@ impl Source for KernelSource {
         fence(Ordering::SeqCst);
         self.rings.look_at_ends();
         let (mut damaged, mut untold) = (0, 0);
-        let switches = &mut self.switches;
+        let (switches, has_switches) = (&mut self.switches, self.has_switches);
         let (signs, unseen) = (&mut self.signs, &mut self.unseen);
         let stacks = &mut self.stacks;
         let descriptors = &mut self.descriptors;
@@ -334,7 +337,7 @@ impl Source for KernelSource {
                         if let Some(stacks) = stacks {
                             stacks.push_before(record_type, &header, batch);
                         }
-                        untold += u64::from(switches.misses_one(&header, data));
+                        untold += u64::from(has_switches && switches.misses_one(&header, data));
                         signs.extend(exec_sign(record));
                         match descriptors {
                             Some(all) => batch.push(header, &all.join(&header, data)),
@@ -394,6 +397,11 @@ impl Source for KernelSource {
         let [filter, ..] = control.filter.words();
         let bits = if control.running { !filter } else { 0 };
         self.wanted.let_go();
+        self.has_switches = bits & SWITCHES == SWITCHES;
+        if !self.has_switches {
+            // Those that come later do not follow on these.
+            self.switches = Switches::default();
+        }
         self.wanted
             .set_types(bits & self.loaded_for & wanted::OPTIONAL);
         // A stream that ends collects once more: that must bring the final counts.

@@ -2,9 +2,15 @@
 //! or gets one though nothing woke it.
 
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ExecData, ForkData, PID_LIMIT, SwitchInData, SwitchOutData, others};
+use tracer_common::kernel::{
+    ExecData, ForkData, PID_LIMIT, SwitchInData, SwitchOutData, others, wanted,
+};
 use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes;
+
+/// Types of switches, as bits.
+pub const SWITCHES: u64 =
+    wanted::bit(EventTypeId::SWITCH_OUT) | wanted::bit(EventTypeId::SWITCH_IN);
 
 /// Bit of the kernel's state of a thread that leaves its CPU for good (`TASK_DEAD`).
 const DEAD: u32 = 0x80;

@@ -112,8 +112,8 @@ impl KernelTracer {
         let mut ebpf = plan.load(object)?;
         let maps = plan.map(&mut ebpf)?;
         let attached = plan.attach(&mut ebpf)?;
-        let call_rates = attached.calls.map(|(links, rates)| {
-            maps.wanted.set_links(links);
+        let call_rates = attached.detachable.map(|(links, tables, rates)| {
+            maps.wanted.set_links(links, tables);
             rates
         });
 

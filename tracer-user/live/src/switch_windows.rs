@@ -1,13 +1,14 @@
 //! Bounded cost of switches: where recording all of them, with wake-ups and the other events that
 //! come as often, would hold the traced programs up by more than was asked for, they are recorded
-//! in windows. Between these the programs in the kernel record nothing of them. The stream's filter
-//! says when that is, as events do.
+//! in windows. Between these no program is attached at them, so that they cost nothing. The
+//! stream's filter says when that is, as events do.
 //!
 //! It goes by periods of about a second, whose lengths are chosen at random, so that they do not
 //! keep step with the program. A period begins with a window, which ends once its events have cost
 //! what the whole period may cost: a part of the CPU time of the traced threads. Who switches
 //! seldom is recorded as a whole.
 
+use std::io;
 use std::rc::Rc;
 
 use tracer_common::event_type::EventTypeId;
@@ -18,6 +19,7 @@ use tracer_event::selection::Selection;
 use tracer_kernel::{CallRates, WantedMaps};
 
 use super::call_windows::WindowStep;
+use super::own_cost::OwnCost;
 
 /// Types that are recorded in windows. The others say which processes there are, or come seldom.
 const TYPES: [EventTypeId; 12] = [
@@ -38,10 +40,9 @@ const TYPES: [EventTypeId; 12] = [
 /// Types of system calls.
 const CALLS: [EventTypeId; 2] = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
 
-/// Cost of an event for the thread that causes it, in nanoseconds: the kernel's programs, and the
-/// processor's memory that they take from others. A data base whose transactions cause five events
-/// each took that much longer for each of them.
-pub const EVENT_NS: u64 = 1200;
+/// Cost of an event for the thread that causes it, in nanoseconds: a switch with all that is noted
+/// of it, a wake-up, a page fault.
+pub const EVENT_NS: u64 = 400;
 
 /// Cost that a window may have beside its part, in nanoseconds: the first one, since what a program
 /// does first says much, and each other, so that it shows something.
@@ -63,6 +64,7 @@ pub struct SwitchWindows {
     types: EventSet,
     /// These types, as bits.
     bits: u64,
+    own: OwnCost,
     account: Account,
     /// Beginning of the trace.
     start: MonotonicNs,
@@ -102,6 +104,7 @@ impl SwitchWindows {
             maps,
             types,
             bits,
+            own: OwnCost::new(start.0),
             account: Account::new(thousandths.into(), start.0),
             start,
             closed: None,
@@ -119,8 +122,14 @@ impl SwitchWindows {
         self.account.is_open
     }
 
-    /// Returns what is to be changed now, if anything is, where all events up to `taken` were read.
-    pub fn step(&mut self, now: MonotonicNs, taken: MonotonicNs) -> Option<WindowStep> {
+    /// Returns what is to be changed now, if anything is, where all events up to `taken` were read:
+    /// so many since the trace began.
+    pub fn step(
+        &mut self,
+        now: MonotonicNs,
+        (taken, events): (MonotonicNs, u64),
+    ) -> Option<WindowStep> {
+        let read_ns = self.own.of_event(now.0, events);
         // Who has not read a window's events yet could not read those of another one either.
         if self.closed.is_some_and(|closed| taken < closed) {
             return None;
@@ -130,12 +139,19 @@ impl SwitchWindows {
             events: counts.recorded,
             ran_ns: counts.ran_ns,
         };
+        self.account.cost_ns = EVENT_NS.saturating_add(read_ns);
         self.account.step(now.0, seen)
     }
 
     /// Has the events recorded, before the stream takes them.
-    pub fn open(&self) {
-        self.maps.go_on();
+    ///
+    /// # Errors
+    ///
+    /// The programs cannot be attached: nothing is changed, and it can be tried again.
+    pub fn open(&mut self) -> io::Result<()> {
+        let opened = self.maps.go_on();
+        self.account.is_open = opened.is_ok();
+        opened
     }
 
     /// Has them recorded no more. Returns the moment from which the stream is to take them no more,
@@ -171,6 +187,8 @@ fn since(from: Option<MonotonicNs>, to: MonotonicNs) -> u64 {
 /// The account: what a period may cost, and what it did.
 #[derive(Debug)]
 struct Account {
+    /// Cost of an event.
+    cost_ns: u64,
     thousandths: u64,
     is_open: bool,
     /// Beginning of the period, or of the time after which the window opens again.
@@ -185,6 +203,7 @@ struct Account {
 impl Account {
     fn new(thousandths: u64, now_ns: u64) -> Self {
         let mut account = Self {
+            cost_ns: EVENT_NS,
             thousandths,
             is_open: true,
             began_ns: now_ns,
@@ -211,7 +230,7 @@ impl Account {
             return None;
         }
         let spent = seen.events.saturating_sub(self.then.events);
-        let spent = u128::from(spent) * u128::from(EVENT_NS);
+        let spent = u128::from(spent) * u128::from(self.cost_ns);
         let ran = u128::from(seen.ran_ns.saturating_sub(self.then.ran_ns));
         // What a second may cost, in nanoseconds.
         let rate = ran * u128::from(self.thousandths) * 1_000_000 / u128::from(elapsed);
@@ -280,13 +299,13 @@ mod tests {
 
     #[test]
     fn few_switches_are_recorded_as_a_whole() {
-        assert_eq!(run(18_000, 20).0, 1000);
+        assert_eq!(run(60_000, 20).0, 1000);
         assert_eq!(run(0, 20).0, 1000);
     }
 
     #[test]
     fn many_switches_are_recorded_in_windows_that_cost_what_was_asked_for() {
-        for rate in [40_000, 100_000, 400_000] {
+        for rate in [150_000, 400_000, 1_500_000] {
             let (open, cost, windows) = run(rate, 60);
             let share = 30 * 1_000_000_000 / (rate * EVENT_NS);
             assert!(open >= share / 2 && open <= share * 2, "{rate}: {open}");
@@ -302,12 +321,12 @@ mod tests {
         let mut windows = 0;
         for tick in 1..=3000 {
             if account.is_open {
-                seen.events += 4000;
+                seen.events += 12_000;
             }
             let step = account.step(1 + tick * TICK, seen);
             windows += u64::from(step == Some(WindowStep::Open));
         }
-        // 30 s of 400,000 events a second, whose threads are said to run for no time.
+        // 30 s of 1,200,000 events a second, whose threads are said to run for no time.
         assert!((8..=15).contains(&windows), "{windows}");
     }
 }

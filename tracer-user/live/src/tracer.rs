@@ -269,33 +269,45 @@ impl Tracer {
         if self.change.is_some() {
             return;
         }
-        let (windows, taken) = (self.switch_windows.as_mut(), self.taken);
-        match windows.and_then(|windows| windows.step(now, taken)) {
+        if std::mem::take(&mut self.is_closing) {
+            self.close_switches();
+            return;
+        }
+        let (windows, read) = (self.switch_windows.as_mut(), (self.taken, self.events));
+        match windows.and_then(|windows| windows.step(now, read)) {
             None => {}
-            Some(WindowStep::Open) => self.open_switches(),
+            Some(WindowStep::Open) => return self.open_switches(),
             Some(WindowStep::Close) => {
-                self.is_closing = true;
                 let calls = self.call_windows.as_mut();
                 let closed = calls.and_then(|windows| windows.close_early(now));
-                self.change = closed.map(|at| (Change::Calls(WindowStep::Close), at));
+                let Some(at) = closed else {
+                    return self.close_switches();
+                };
+                self.is_closing = true;
+                self.change = Some((Change::Calls(WindowStep::Close), at));
+                return;
             }
         }
-        if self.change.is_none() && std::mem::take(&mut self.is_closing) {
-            let windows = self.switch_windows.as_ref();
-            let closed = windows.map(SwitchWindows::close);
-            self.change = closed.map(|at| (Change::Switches(WindowStep::Close), at));
-        }
-        let are_recorded = |windows: &SwitchWindows| windows.is_open();
-        if self.change.is_none() && self.switch_windows.as_ref().is_none_or(are_recorded) {
+        let is_open = |windows: &SwitchWindows| windows.is_open();
+        if self.switch_windows.as_ref().is_none_or(is_open) {
             self.step_call_windows(now);
         }
     }
 
+    fn close_switches(&mut self) {
+        let windows = self.switch_windows.as_ref();
+        let closed = windows.map(SwitchWindows::close);
+        self.change = closed.map(|at| (Change::Switches(WindowStep::Close), at));
+    }
+
     fn open_switches(&mut self) {
-        if let Some(windows) = &self.switch_windows {
-            windows.open();
+        let Some(windows) = &mut self.switch_windows else {
+            return;
+        };
+        match windows.open() {
             // All are recorded from then on.
-            self.change = Some((Change::Switches(WindowStep::Open), monotonic_now()));
+            Ok(()) => self.change = Some((Change::Switches(WindowStep::Open), monotonic_now())),
+            Err(error) => tracing::warn!(%error, "switches cannot be recorded for now"),
         }
     }
 

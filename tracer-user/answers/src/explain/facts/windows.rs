@@ -150,8 +150,8 @@ pub struct Estimate {
 }
 
 impl Windows {
-    /// Notes that it is recorded from this moment on, or that it is not. Before the
-    /// first change it was.
+    /// Notes that it is recorded from this moment on, or that it is not. Before the first change it
+    /// was.
     pub fn change(&mut self, at: u64, is_open: bool) {
         let is_open_now = self.changes.back().is_none_or(|last| last.is_open);
         if is_open == is_open_now {
