@@ -45,6 +45,11 @@ fn what_threads_that_switch_very_often_do_is_explained_by_windows() {
     let time = explained["time"].as_object().unwrap();
     let ns = |key: &str| time[key].as_u64().unwrap();
     let known = time.keys().map(|key| ns(key)).sum::<u64>() - ns("unknown_ns");
+    // Nothing is known between windows: of the path of the first thread, or of both.
+    let threads = if explained["path_of"].is_null() { 2 } else { 1 };
+    let wall = explained["wall_ns"].as_u64().unwrap() * threads;
+    let recorded = wall / 1000 * (share.unwrap() + 100);
+    assert!(known <= recorded, "{recorded} {explained:#}");
     // What was not recorded is no time of which something should be known.
     assert!(ns("unknown_ns") < known / 5, "{explained:#}");
     // One of both has the CPU, or they wait for it.
