@@ -18,6 +18,7 @@ use tracer_engine::event::EventHeader;
 
 use super::btf::offsets::Global;
 use super::decode::decode;
+use super::switches::SWITCHES;
 use by_program::Looked;
 use tracer_binary::stacks::StackOptions;
 use user_stack::LookStacks;
@@ -110,11 +111,10 @@ impl Looker {
             );
         }
         let writes_stacks = options.recorded_types() & wanted::bit(EventTypeId::THREAD_STATE) != 0;
-        let switches = wanted::bit(EventTypeId::SWITCH_IN) | wanted::bit(EventTypeId::SWITCH_OUT);
         Self {
             has_program: matches!(loaded, Some(Ok(()))),
             writes_stacks,
-            is_followed: recorded & switches == switches,
+            is_followed: recorded & SWITCHES == SWITCHES,
             stacks: (writes_stacks && options.are_wanted())
                 .then(|| LookStacks::new(*options, Places::from_globals(globals))),
             found: LookRecords::default(),
