@@ -90,7 +90,9 @@ impl WatchedRight {
     /// this process, or has given it.
     #[must_use]
     pub fn is_proven(&self) -> bool {
-        let is_whole = |program| call::passed_over(program).is_ok_and(|times| times == 0);
+        let is_whole = |program: &OwnedFd| {
+            call::runs_of(program.as_fd()).is_ok_and(|runs| runs.passed_over == 0)
+        };
         let is_seen = self.seen.word(at::IS_PROVEN.into());
         is_seen.is_some_and(|word| !is_zero(word)) && self.programs.iter().all(is_whole)
     }

@@ -141,13 +141,24 @@ pub(super) fn make_mappable(bytes: usize) -> io::Result<OwnedFd> {
     unsafe { bpf(CREATE, &attributes) }
 }
 
-/// Returns how many times the kernel has passed over a program since it was loaded, as that ran
-/// already on the same CPU: 0 from kernels that never do so.
+/// Runs of a program since it was loaded, as the kernel counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgramRuns {
+    /// Runs while the kernel timed runs ([`time_runs`]).
+    pub timed: u64,
+    /// How long these took, in nanoseconds.
+    pub timed_ns: u64,
+    /// Runs that the kernel has passed over, as the program ran already on the same CPU: 0 from
+    /// kernels that never do so.
+    pub passed_over: u64,
+}
+
+/// Returns the runs of a program.
 ///
 /// # Errors
 ///
 /// The kernel does not tell.
-pub(super) fn passed_over(program: &OwnedFd) -> io::Result<u64> {
+pub(super) fn runs_of(program: BorrowedFd<'_>) -> io::Result<ProgramRuns> {
     /// `union bpf_attr` of `BPF_OBJ_GET_INFO_BY_FD`.
     #[repr(C)]
     struct InfoAttributes {
@@ -156,7 +167,10 @@ pub(super) fn passed_over(program: &OwnedFd) -> io::Result<u64> {
         info: u64,
     }
     const INFO: libc::c_int = 15;
-    /// The index of `recursion_misses` in `struct bpf_prog_info`, in words.
+    /// Indices in `struct bpf_prog_info`, in words: `run_time_ns`, `run_cnt` and
+    /// `recursion_misses`.
+    const RUN_TIME: usize = 24;
+    const RUN_COUNT: usize = 25;
     const RECURSION_MISSES: usize = 26;
     let mut info = [0_u64; RECURSION_MISSES + 1];
     let mut attributes = InfoAttributes {
@@ -168,10 +182,27 @@ pub(super) fn passed_over(program: &OwnedFd) -> io::Result<u64> {
     // SAFETY: the attributes are as long as is said, and `info` as long as they say.
     let failed = unsafe { libc::syscall(libc::SYS_bpf, INFO, &raw mut attributes, bytes) };
     if failed == 0 {
-        Ok(info[RECURSION_MISSES])
+        Ok(ProgramRuns {
+            timed: info[RUN_COUNT],
+            timed_ns: info[RUN_TIME],
+            passed_over: info[RECURSION_MISSES],
+        })
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// Has the kernel time all runs of all programs until the descriptor is closed, which costs each
+/// run some 40 ns.
+///
+/// # Errors
+///
+/// The kernel does not: kernels do so since Linux 5.8, for `CAP_SYS_ADMIN`.
+pub(super) fn time_runs() -> io::Result<OwnedFd> {
+    const ENABLE_STATS: libc::c_int = 32;
+    const RUN_TIME: u32 = 0;
+    // SAFETY: it names nothing in memory.
+    unsafe { bpf(ENABLE_STATS, &RUN_TIME) }
 }
 
 /// Puts a descriptor into an array at an index.
@@ -255,7 +286,10 @@ pub(super) fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd as _;
+
     use super::*;
+    use crate::assembled::{self, Assembly, SET, register};
 
     fn failed(error: i32) -> ProgramError {
         ProgramError::LoadError {
@@ -283,5 +317,41 @@ mod tests {
         assert_eq!(until(5, libc::EAGAIN), (true, 5));
         assert_eq!(until(5, libc::EACCES), (false, 1));
         assert_eq!(until(usize::MAX, libc::EAGAIN), (false, MOST_LOADS));
+    }
+
+    /// Returns a number that the kernel says of a program in its text.
+    fn in_text(program: &OwnedFd, name: &str) -> u64 {
+        let path = format!("/proc/self/fdinfo/{}", program.as_raw_fd());
+        let text = std::fs::read_to_string(path).unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        value.unwrap().trim().parse().unwrap()
+    }
+
+    #[test]
+    #[ignore = "loads eBPF"]
+    fn runs_are_those_that_the_kernels_text_says_and_are_timed_while_that_is_asked_for() {
+        const RUNS: u64 = 50;
+        let mut assembly = Assembly::default();
+        // The end that nothing leaves to would be no program to the kernel.
+        assembly.put(SET, register::SECOND, 0, 1);
+        assembly.leave_unless(register::SECOND, 1);
+        assembly.put(SET, register::RESULT, 0, 7);
+        let program = assembled::load("timed", &assembly.finish()).unwrap();
+        let run_often =
+            || (0..RUNS).for_each(|_| assert_eq!(run(program.as_fd(), &[0]).unwrap(), 7));
+        let runs = || runs_of(program.as_fd()).unwrap();
+        run_often();
+        let before = runs();
+        let timing = time_runs().unwrap();
+        run_often();
+        drop(timing);
+        let timed = runs();
+        run_often();
+        assert_eq!(runs(), timed);
+        assert_eq!(timed.timed - before.timed, RUNS);
+        assert!(timed.timed_ns > before.timed_ns);
+        let said = ["run_cnt:", "run_time_ns:", "recursion_misses:"];
+        let said = said.map(|name| in_text(&program, name));
+        assert_eq!(said, [timed.timed, timed.timed_ns, timed.passed_over]);
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use aya::programs::ProgramFd;
 use tracer_common::kernel::Running;
 
-use super::call::bpf;
+use super::call::{ProgramRuns, bpf, runs_of};
 use super::mapping::MapMemory;
 
 /// Programs that can be detached, and their attachments.
@@ -83,6 +83,20 @@ impl ProgramLinks {
     /// Detaches the programs.
     pub fn detach(&mut self) {
         self.links.clear();
+    }
+
+    /// Returns the runs of all programs together, as far as the kernel tells.
+    pub fn runs(&self) -> ProgramRuns {
+        let runs = self
+            .programs
+            .iter()
+            .map(|(program, _)| runs_of(program.as_fd()));
+        runs.flatten()
+            .fold(ProgramRuns::default(), |sum, runs| ProgramRuns {
+                timed: sum.timed + runs.timed,
+                timed_ns: sum.timed_ns + runs.timed_ns,
+                passed_over: sum.passed_over + runs.passed_over,
+            })
     }
 }
 

@@ -120,7 +120,7 @@ pub fn tracepoints_of_btf(given: Option<&Path>) -> Result<Vec<DescribedTracepoin
 pub use attach_right::{AttachRights, WatchedRight};
 pub use btf::tracepoints::Described as DescribedTracepoint;
 pub use call_links::{CallCounts, CallRates, cheapest_call_ns};
-pub use calls::WantedMaps;
+pub use calls::{TimedRuns, WantedMaps};
 pub use checks::{Availability, Check, MOUNT_PROC, PROC_OF_ANOTHER, availability, checks};
 pub use choice::ProcessChoice;
 pub use connected::ConnectedRights;

@@ -1,8 +1,7 @@
 //! Events that the programs could not record.
 
-use std::fs;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,10 +9,11 @@ use std::time::{Duration, Instant};
 use tracer_common::kernel::LostOnCpu;
 use tracer_engine::event::MonotonicNs;
 
+use super::call::runs_of;
 use super::mapping::MapMemory;
 use super::unended::UnendedRequests;
 
-/// Interval at which the kernel is asked for missed runs: this takes a few system calls for each
+/// Interval at which the kernel is asked for missed runs: this takes a system call for each
 /// program, and runs are hardly ever missed.
 const MISSES_EVERY: Duration = Duration::from_millis(100);
 
@@ -179,7 +179,8 @@ impl LossReader {
             return 0;
         }
         self.missed_read = Some(Instant::now());
-        let count = self.programs.iter().filter_map(recursion_misses).sum();
+        let runs = self.programs.iter().map(|program| runs_of(program.as_fd()));
+        let count = runs.flatten().map(|runs| runs.passed_over).sum();
         self.missed.growth(count)
     }
 
@@ -190,21 +191,6 @@ impl LossReader {
         self.missed_read = None;
         self.looks_at_unended = is_end;
     }
-}
-
-/// Returns how many runs of a program the kernel has skipped; `None` before 5.12, where they were
-/// not counted.
-fn recursion_misses(program: &OwnedFd) -> Option<u64> {
-    let fd = program.as_raw_fd();
-    let info = fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-    parse_recursion_misses(&info)
-}
-
-fn parse_recursion_misses(info: &str) -> Option<u64> {
-    let value = info
-        .lines()
-        .find_map(|line| line.strip_prefix("recursion_misses:"))?;
-    value.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -229,14 +215,5 @@ mod tests {
             [reported.growth(5), reported.growth(2), reported.growth(6)],
             [5, 0, 1]
         );
-    }
-
-    #[test]
-    fn missed_runs_are_found_in_the_kernels_text() {
-        assert_eq!(
-            parse_recursion_misses("prog_id:\t7\nrecursion_misses:\t12\nverified_insns:\t9\n"),
-            Some(12)
-        );
-        assert_eq!(parse_recursion_misses("prog_id:\t7\n"), None);
     }
 }
