@@ -884,7 +884,7 @@ fn where_no_cpu_is_idle_the_reader_has_its_share() {
         command: words.map(PathBuf::from).to_vec(),
     };
     let busy = Busy::start();
-    let explained = program.explain(&NOTHING).0;
+    let explained = program.explain_with(&["--switch-cost", "100"], &NOTHING).0;
     drop(busy);
     let number = |key: &str| explained[key].as_u64().unwrap();
     assert!(number("events") >= 4 * MESSAGES, "{explained:#}");

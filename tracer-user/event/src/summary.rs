@@ -49,6 +49,9 @@ pub struct HeldUp {
     pub is_timed: bool,
     /// Cost of each, as it was measured meanwhile, in nanoseconds.
     pub call_ns: u64,
+    /// Cost of each other event, in nanoseconds: as it was measured meanwhile, or else as it is
+    /// elsewhere.
+    pub event_ns: u64,
     /// Time of the cheapest system call that is not recorded, in nanoseconds, at the speed that the
     /// processor had when it was measured.
     pub cheapest_ns: u64,

@@ -162,8 +162,8 @@ impl CallWindows {
         self.meter.0.close()
     }
 
-    /// Returns what the calls have cost up to now.
-    pub fn held_up(&self, now: MonotonicNs) -> HeldUp {
+    /// Returns what the calls have cost up to now, where each other event cost `event_ns`.
+    pub fn held_up(&self, now: MonotonicNs, event_ns: u64) -> HeldUp {
         let meter = &self.meter.0;
         let counts = meter.counts(now);
         let call_ns = cost_of_call(meter.floor_ns(), counts);
@@ -175,6 +175,7 @@ impl CallWindows {
             window_ns,
             calls: counts.calls,
             call_ns,
+            event_ns,
             cheapest_ns: meter.cheapest_ns(),
             ran_ns: counts.ran_ns,
         }

@@ -217,10 +217,11 @@ impl Follow {
             is_behind = round.is_behind;
             if phase.is_ending() {
                 idle_time = None;
-            } else if let Some(idle_time) = &idle_time
-                && !(has_more || is_behind)
-            {
-                idle_time.has_caught_up();
+            } else if let Some(idle_time) = &idle_time {
+                idle_time.set_resting(self.tracer.is_between_windows());
+                if !(has_more || is_behind) {
+                    idle_time.has_caught_up();
+                }
             }
             if tidied.elapsed() >= TIDY_EVERY {
                 tidied = Instant::now();

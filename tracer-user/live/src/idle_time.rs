@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Interval between looks at the reader.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Interval between looks at the reader, while events come and while hardly any do: each look
+/// interrupts a thread of the program where no CPU is idle.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 
 /// Looks without progress after which the reader gets its share again: a ring takes longer to fill.
 const MOST_MISSED: u32 = 2;
@@ -40,6 +41,8 @@ pub struct IdleTime {
 struct Shared {
     /// Times that the reader had read all that there was. Written by the reader.
     caught_up: AtomicU64,
+    /// Whether hardly any events come. Written by the reader.
+    is_resting: AtomicBool,
     /// Whether the watcher is to end. Written by the reader.
     has_ended: AtomicBool,
 }
@@ -72,6 +75,17 @@ impl IdleTime {
                 tracing::debug!(%error, "the tracer does not give way to others");
                 None
             }
+        }
+    }
+
+    /// Says whether hardly any events come for now.
+    pub fn set_resting(&self, is_resting: bool) {
+        let was_resting = self.shared.is_resting.swap(is_resting, Ordering::Relaxed);
+        if was_resting
+            && !is_resting
+            && let Some(watcher) = &self.watcher
+        {
+            watcher.thread().unpark();
         }
     }
 
@@ -111,7 +125,9 @@ fn watch(reader: i32, shared: &Shared) {
         if let Some(Err(error)) = policy.map(|policy| policy.give_to(reader)) {
             tracing::debug!(%error, ?policy, "the tracer stays as it is");
         }
-        thread::park_timeout(LOOK_EVERY);
+        let (usual, resting) = LOOK_EVERY;
+        let is_resting = shared.is_resting.load(Ordering::Relaxed);
+        thread::park_timeout(if is_resting { resting } else { usual });
         if shared.has_ended.load(Ordering::Relaxed) {
             return;
         }

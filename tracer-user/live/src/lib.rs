@@ -34,6 +34,7 @@ mod counted;
 mod descendants;
 mod descriptors;
 mod ending;
+mod event_cost;
 mod follow;
 mod idle_time;
 mod launch;
@@ -69,6 +70,5 @@ pub use setup::{
     Buffers, DEFAULT_STRING_BYTES, Followed, MAX_KERNEL_RING_BYTES, MIN_KERNEL_RING_BYTES, Setup,
     THREAD_RING_BYTES,
 };
-pub use switch_windows::EVENT_NS;
 pub use targets::{Targets, own_processes_with_areas};
 pub use wake::Wake;

@@ -11,6 +11,7 @@
 use std::io;
 use std::rc::Rc;
 
+use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::wanted;
 use tracer_engine::EventSet;
@@ -19,6 +20,7 @@ use tracer_event::selection::Selection;
 use tracer_kernel::{CallRates, WantedMaps};
 
 use super::call_windows::WindowStep;
+use super::event_cost::{EventCost, FIRST_NS};
 use super::own_cost::OwnCost;
 
 /// Types that are recorded in windows. The others say which processes there are, or come seldom.
@@ -40,10 +42,6 @@ const TYPES: [EventTypeId; 12] = [
 /// Types of system calls.
 const CALLS: [EventTypeId; 2] = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCALL_EXIT];
 
-/// Cost of an event for the thread that causes it, in nanoseconds: a switch with all that is noted
-/// of it, a wake-up, a page fault.
-pub const EVENT_NS: u64 = 400;
-
 /// Cost that a window may have beside its part, in nanoseconds: the first one, since what a program
 /// does first says much, and each other, so that it shows something.
 const BESIDE_NS: (u64, u64) = (20_000_000, 1_000_000);
@@ -64,6 +62,7 @@ pub struct SwitchWindows {
     types: EventSet,
     /// These types, as bits.
     bits: u64,
+    cost: EventCost,
     own: OwnCost,
     account: Account,
     /// Beginning of the trace.
@@ -99,11 +98,14 @@ impl SwitchWindows {
             types.insert(id);
             bits |= wanted::bit(id);
         }
+        let mut cost = EventCost::default();
+        cost.begin(&maps, rates.counts(start.0).recorded);
         Self {
             rates,
             maps,
             types,
             bits,
+            cost,
             own: OwnCost::new(start.0),
             account: Account::new(thousandths.into(), start.0),
             start,
@@ -115,6 +117,11 @@ impl SwitchWindows {
     /// Returns the types that the stream takes in windows alone.
     pub fn types(&self) -> &EventSet {
         &self.types
+    }
+
+    /// Returns the cost of an event for the thread that causes it, in nanoseconds.
+    pub fn event_ns(&self) -> u64 {
+        self.cost.event_ns()
     }
 
     /// Tells whether a window is open.
@@ -139,8 +146,14 @@ impl SwitchWindows {
             events: counts.recorded,
             ran_ns: counts.ran_ns,
         };
-        self.account.cost_ns = EVENT_NS.saturating_add(read_ns);
-        self.account.step(now.0, seen)
+        self.cost.measure(counts.recorded);
+        let event_ns = self.cost.event_ns();
+        self.account.cost_ns = event_ns.saturating_add(read_ns);
+        let step = self.account.step(now.0, seen);
+        if let Some(step) = step {
+            tracing::debug!(?step, ?seen, event_ns, read_ns, "windows of switches");
+        }
+        step
     }
 
     /// Has the events recorded, before the stream takes them.
@@ -151,12 +164,17 @@ impl SwitchWindows {
     pub fn open(&mut self) -> io::Result<()> {
         let opened = self.maps.go_on();
         self.account.is_open = opened.is_ok();
+        if opened.is_ok() {
+            let recorded = self.rates.counts(monotonic_now().0).recorded;
+            self.cost.begin(&self.maps, recorded);
+        }
         opened
     }
 
     /// Has them recorded no more. Returns the moment from which the stream is to take them no more,
     /// which is still to come there.
-    pub fn close(&self) -> MonotonicNs {
+    pub fn close(&mut self) -> MonotonicNs {
+        self.cost.end(self.rates.counts(monotonic_now().0).recorded);
         self.maps.pause(self.bits)
     }
 
@@ -203,7 +221,7 @@ struct Account {
 impl Account {
     fn new(thousandths: u64, now_ns: u64) -> Self {
         let mut account = Self {
-            cost_ns: EVENT_NS,
+            cost_ns: FIRST_NS,
             thousandths,
             is_open: true,
             began_ns: now_ns,
@@ -293,7 +311,7 @@ mod tests {
             let step = account.step(12345 + tick * TICK, seen);
             windows += u64::from(step == Some(WindowStep::Open));
         }
-        let cost = seen.events * EVENT_NS * 1000 / (ticks * TICK);
+        let cost = seen.events * FIRST_NS * 1000 / (ticks * TICK);
         (open * 1000 / ticks, cost, windows)
     }
 
@@ -307,7 +325,7 @@ mod tests {
     fn many_switches_are_recorded_in_windows_that_cost_what_was_asked_for() {
         for rate in [150_000, 400_000, 1_500_000] {
             let (open, cost, windows) = run(rate, 60);
-            let share = 30 * 1_000_000_000 / (rate * EVENT_NS);
+            let share = 30 * 1_000_000_000 / (rate * FIRST_NS);
             assert!(open >= share / 2 && open <= share * 2, "{rate}: {open}");
             assert!((20..=45).contains(&cost), "{rate}: {cost}");
             assert!(windows >= 30, "{rate}: {windows}");

@@ -12,6 +12,7 @@ use tracer_engine::{ActiveStream, EventSet, Filtering, Origin};
 use super::areas::{AreaError, Areas, Look};
 use super::call_windows::{CallWindows, WindowStep};
 use super::command::LastName;
+use super::event_cost::FIRST_NS;
 use super::origin::{self, AreaTag};
 use super::printer::Printer;
 use super::proc_fs::{self, Stat};
@@ -263,6 +264,12 @@ impl Tracer {
         self.call_windows.is_some() || self.switch_windows.is_some()
     }
 
+    /// Tells whether no switches are recorded now, since their cost is bounded.
+    pub fn is_between_windows(&self) -> bool {
+        let windows = self.switch_windows.as_ref();
+        windows.is_some_and(|windows| !windows.is_open())
+    }
+
     /// Opens or closes a window, where it is time. System calls are recorded in windows of switches
     /// alone.
     fn step_windows(&mut self, now: MonotonicNs) {
@@ -295,7 +302,7 @@ impl Tracer {
     }
 
     fn close_switches(&mut self) {
-        let windows = self.switch_windows.as_ref();
+        let windows = self.switch_windows.as_mut();
         let closed = windows.map(SwitchWindows::close);
         self.change = closed.map(|at| (Change::Switches(WindowStep::Close), at));
     }
@@ -577,8 +584,10 @@ impl Tracer {
         let in_windows = self.switch_windows.as_ref();
         self.printer.switches_recorded =
             in_windows.and_then(|windows| windows.part(monotonic_now()));
+        let event_ns = in_windows.map_or(FIRST_NS, SwitchWindows::event_ns);
         let held_up = self.call_windows.as_ref();
-        self.printer.held_up = held_up.map(|windows| windows.held_up(monotonic_now()));
+        let held_up = held_up.map(|windows| windows.held_up(monotonic_now(), event_ns));
+        self.printer.held_up = held_up;
         let ledger = self.stream.ledger();
         let lost = |cause: LossCause| ledger.lost(cause);
         self.printer.end(lost, elapsed)

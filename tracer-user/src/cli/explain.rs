@@ -17,7 +17,6 @@ use tracer_answers::explain::{
 };
 use tracer_answers::queries::words::{duration, share};
 use tracer_event::summary::Summary;
-use tracer_live::EVENT_NS;
 use tracer_log_view::{Output, Walk, open};
 use tracer_output::terminal::output::Sink;
 
@@ -230,7 +229,7 @@ fn cost(summary: &Summary, before: u64) -> Option<String> {
         ));
     };
     let ns = held_up.calls.saturating_mul(held_up.call_ns);
-    let ns = ns.saturating_add(others.saturating_mul(EVENT_NS));
+    let ns = ns.saturating_add(others.saturating_mul(held_up.event_ns));
     let ran_ns = match summary.unrecorded.switches {
         None => held_up.ran_ns,
         // Outside of windows it is not counted.

@@ -421,6 +421,7 @@ mod tests {
             is_timed: true,
             calls: 1000,
             call_ns: 1000,
+            event_ns: 0,
             cheapest_ns: 237,
             ran_ns: CALLS * 170,
             window_calls: 1000,
