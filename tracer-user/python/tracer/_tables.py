@@ -127,18 +127,21 @@ class Table:
 
     def to_arrow(self) -> Any:
         """Returns the rows as a ``pyarrow.Table``."""
-        return _needed("pyarrow").table(self)
+        # `pyarrow.table` would import pandas first, where that is installed.
+        return _needed("pyarrow").RecordBatchReader.from_stream(self).read_all()
 
     def to_pandas(self) -> Any:
         """Returns the rows as a ``pandas.DataFrame``; this takes pyarrow too.
 
-        Bytes, and numbers and truth values that may be missing, have Arrow's types, as
-        ``uint64[pyarrow]``: pandas' own would make objects of them, and floats, which are not exact.
+        Names are categories, and dates are pandas' own. All other columns have Arrow's types, as
+        ``uint64[pyarrow]``, which are not copied and need no float where a value is missing.
         """
         pandas, pyarrow = _needed("pandas"), _needed("pyarrow")
-        # Texts are as pandas has them: others would be copied.
         parts = [pyarrow.table(batch) for batch in self._native.batches(False)]
-        return _frame(pyarrow.concat_tables(parts) if parts else self.to_arrow(), pandas.ArrowDtype)
+        table = pyarrow.concat_tables(parts) if parts else self.to_arrow()
+        return pandas.DataFrame(
+            {name: _series(table[name], pandas, pyarrow) for name in table.column_names}, copy=False
+        )
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns)}>"
@@ -156,21 +159,20 @@ class Table:
         return f"<p><b>{self.name}</b>: {about}</p><table><tr>{head}</tr>{body}</table>{more}"
 
 
-def _frame(table: Any, arrow_type: Any) -> Any:
-    types = _needed("pyarrow").types
-
-    def stays(type: Any) -> bool:
-        return types.is_binary(type) or types.is_integer(type) or types.is_boolean(type)
-
-    # The mapping goes by type alone, and what is never missing is better off with pandas' own types.
-    parts = ([], [])
-    for field in table.schema:
-        parts[field.nullable and stays(field.type) or types.is_binary(field.type)].append(field.name)
-    own, arrow = map(table.select, parts)
-    frame = own.to_pandas()
-    for name, column in arrow.to_pandas(types_mapper=arrow_type).items():
-        frame[name] = column
-    return frame[table.column_names]
+def _series(column: Any, pandas: Any, pyarrow: Any) -> Any:
+    if pyarrow.types.is_timestamp(column.type):
+        return column.to_pandas()
+    if not pyarrow.types.is_dictionary(column.type):
+        return pandas.Series(pandas.arrays.ArrowExtensionArray(column))
+    # Most batches have the names of the ones before, and some more: so numbers stay as they are.
+    chunks = column.chunks
+    names = chunks[-1].dictionary if chunks else pyarrow.array([], "string")
+    if not all(names.slice(0, len(chunk.dictionary)).equals(chunk.dictionary) for chunk in chunks):
+        return column.to_pandas()
+    numbers = pyarrow.chunked_array([chunk.indices for chunk in chunks], "int32")
+    if numbers.null_count:
+        numbers = numbers.fill_null(-1)
+    return pandas.Series(pandas.Categorical.from_codes(numbers.to_numpy(), names.to_pandas()))
 
 
 def _cell(value: Any) -> str:
