@@ -125,8 +125,7 @@ impl WantedMaps {
     /// calls were recorded. The source is complete up to this moment, and no further until the
     /// stream's filter is [changed](tracer_engine::source::Source::control).
     pub fn detach_calls(&self) -> MonotonicNs {
-        let at = monotonic_now();
-        self.0.held_at.store(at.0, Ordering::Release);
+        let at = self.hold();
         self.wish(|wishes| wishes.own &= !CALLS);
         let wishes = self.0.wishes.lock();
         let wishes = wishes.unwrap_or_else(PoisonError::into_inner);
@@ -137,13 +136,22 @@ impl WantedMaps {
     }
 
     /// Stops recording these types for the tracer's own stream, for a while. Returns a moment
-    /// before which all were recorded. The source is complete up to this moment, and no further
+    /// before which all were recorded: that of [`detach_calls`](Self::detach_calls), where the
+    /// stream has not learnt of that yet. The source is complete up to this moment, and no further
     /// until the stream's filter is [changed](tracer_engine::source::Source::control).
     pub fn pause(&self, types: u64) -> MonotonicNs {
-        let at = monotonic_now();
-        self.0.held_at.store(at.0, Ordering::Release);
+        let at = self.hold();
         self.wish(|wishes| wishes.paused = types);
         at
+    }
+
+    /// Holds the source at this moment, unless it is held at an earlier one. Returns the moment.
+    fn hold(&self) -> MonotonicNs {
+        let now = monotonic_now().0;
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        let held = &self.0.held_at;
+        let before = held.compare_exchange(0, now, order.0, order.1);
+        MonotonicNs(before.map_or_else(|held| held, |_| now))
     }
 
     /// Records all types again that were recorded before the pause.

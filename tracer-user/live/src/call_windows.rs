@@ -44,6 +44,9 @@ const EVENTS_OF_CALL: u64 = 2;
 /// fewer calls by now.
 const CLOSED_AT_MOST_NS: u64 = 500_000_000;
 
+/// Cost beyond what was asked for at which the brake is pulled, in nanoseconds.
+const BRAKE_BEYOND_NS: u64 = 1_000_000;
+
 /// Change of what is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowStep {
@@ -95,6 +98,16 @@ impl CallWindows {
         // Of the service it is known once a process is traced.
         self.account.cost_ns = cost_of_call(meter.floor_ns(), counts).saturating_add(read_ns);
         self.account.step(now.0, counts)
+    }
+
+    /// Returns how many calls there may be since the trace began until the brake is pulled, by what
+    /// was known at the last step; any number between windows.
+    pub fn most_calls(&self) -> u64 {
+        if self.account.is_open {
+            self.account.most_calls()
+        } else {
+            u64::MAX
+        }
     }
 
     /// Has system calls recorded, before the stream takes them.
@@ -205,6 +218,8 @@ struct Account {
     since_ns: u64,
     /// Counts at that time.
     then: CallCounts,
+    /// Cost that all windows may have had, as it was known at the last step, in nanoseconds.
+    allowed_ns: u64,
     /// Cost of the next window, in nanoseconds.
     next_ns: u64,
     random: u64,
@@ -218,9 +233,15 @@ impl Account {
             is_open: true,
             since_ns: now_ns,
             then: CallCounts::default(),
+            allowed_ns: AT_FIRST_NS,
             next_ns: 0,
             random: now_ns | 1,
         }
+    }
+
+    /// Returns how many calls there may be since the trace began.
+    fn most_calls(&self) -> u64 {
+        self.allowed_ns.saturating_add(BRAKE_BEYOND_NS) / self.cost_ns.max(1)
     }
 
     fn step(&mut self, now_ns: u64, counts: CallCounts) -> Option<WindowStep> {
@@ -228,6 +249,7 @@ impl Account {
         let granted = u128::from(counts.ran_ns) * u128::from(self.thousandths) / 1000;
         let granted = u64::try_from(granted).unwrap_or(u64::MAX);
         let allowed = granted.saturating_add(AT_FIRST_NS);
+        self.allowed_ns = allowed;
         if self.is_open {
             if spent <= allowed {
                 return None;

@@ -15,8 +15,9 @@ pub const FIRST_NS: u64 = 400;
 /// Least and most that an event is taken to cost, in nanoseconds, whatever was measured.
 const COST_NS: (u64, u64) = (200, 10_000);
 
-/// Cost of getting to a program and back, which the kernel does not time, in nanoseconds.
-const AROUND_RUN_NS: u64 = 50;
+/// Cost of getting to a program and back, and of what its thread finds no longer in the processor's
+/// memory then, which the kernel does not time, in nanoseconds.
+const AROUND_RUN_NS: u64 = 150;
 
 /// Time of a run for a thread that is not traced, in nanoseconds.
 const UNTRACED_NS: u64 = 60;
@@ -31,10 +32,16 @@ const ENOUGH: (u64, u64) = (1000, 100);
 /// Most time for which the kernel times the programs.
 const MOST_TIMED: Duration = Duration::from_secs(1);
 
+/// Events and time after which they are timed again while a window is open: what a program does
+/// may have changed.
+const AGAIN: (u64, Duration) = (5000, Duration::from_millis(100));
+
 /// Cost of an event, as it was lately.
 #[derive(Default)]
 pub struct EventCost {
     timing: Option<Timing>,
+    /// When they were timed last, and events that were recorded until then.
+    timed: Option<(Instant, u64)>,
     /// Time of the programs in nanoseconds, and events that were recorded in it. What was long ago
     /// counts less.
     lately: (u64, u64),
@@ -52,6 +59,7 @@ impl EventCost {
     /// Begins to measure, where so many events were recorded until now. Where the kernel does not
     /// time its programs, the cost stays as it is.
     pub fn begin(&mut self, maps: &WantedMaps, recorded: u64) {
+        self.timed = Some((Instant::now(), recorded));
         match maps.time_switches() {
             Ok(runs) => {
                 self.timing = Some(Timing {
@@ -64,9 +72,12 @@ impl EventCost {
         }
     }
 
-    /// Measures, where so many events were recorded until now.
-    pub fn measure(&mut self, recorded: u64) {
+    /// Measures, where so many events were recorded until now, and a window is open.
+    pub fn measure(&mut self, maps: &WantedMaps, recorded: u64) {
         let Some(timing) = &self.timing else {
+            if self.timed.is_some_and(|timed| is_due(timed, recorded)) {
+                self.begin(maps, recorded);
+            }
             return;
         };
         let is_enough = recorded.saturating_sub(timing.before) >= ENOUGH.0;
@@ -80,6 +91,7 @@ impl EventCost {
         let Some(timing) = self.timing.take() else {
             return;
         };
+        self.timed = Some((Instant::now(), recorded));
         let events = recorded.saturating_sub(timing.before);
         if events >= ENOUGH.1 {
             let (runs, ns) = timing.runs.so_far();
@@ -111,6 +123,13 @@ impl EventCost {
     }
 }
 
+/// Tells whether it is time to time the programs again, where so many events were recorded until
+/// now.
+fn is_due((at, before): (Instant, u64), recorded: u64) -> bool {
+    let (events, time) = AGAIN;
+    recorded.saturating_sub(before) >= events && at.elapsed() >= time
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,10 +139,10 @@ mod tests {
         let mut cost = EventCost::default();
         assert_eq!(cost.event_ns(), FIRST_NS);
         // Each other run is for a thread that is not traced.
-        cost.add(2000, 1_010_000, 1000);
+        cost.add(2000, 910_000, 1000);
         assert_eq!(cost.event_ns(), 1000);
         for _ in 0..20 {
-            cost.add(1000, 350_000, 1000);
+            cost.add(1000, 250_000, 1000);
         }
         assert!((400..=401).contains(&cost.event_ns()));
         cost.add(1, u64::MAX, 1);

@@ -155,7 +155,8 @@ impl Follow {
         give_back_what_is_free();
         let mut freed_memory = FreedMemory::default();
         let is_bounded = self.tracer.has_bounded_cost();
-        let mut idle_time = is_bounded.then(IdleTime::start).flatten();
+        let start = || IdleTime::start(self.tracer.brake());
+        let mut idle_time = is_bounded.then(start).flatten();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut phase = Phase::Following;

@@ -3,7 +3,8 @@
 //!
 //! On a busy machine such a thread gets almost no CPU. A watcher of the usual policy gives the
 //! reader its share again where it falls behind, before the rings are full, and takes it back after
-//! a while: the longer, the more often that has happened lately.
+//! a while: the longer, the more often that has happened lately. Meanwhile it closes windows that
+//! the reader comes too late for.
 //!
 //! The kernel compares threads of one scheduling group alone. Between control groups that share
 //! CPUs by weight, and between sessions (`sched_autogroup`), the reader gives way less.
@@ -14,6 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use super::brake::Brake;
 
 /// Interval between looks at the reader, while events come and while hardly any do: each look
 /// interrupts a thread of the program where no CPU is idle.
@@ -51,11 +54,12 @@ impl IdleTime {
     /// Has the calling thread give way from now on. `None` where it has another policy than the
     /// usual one already, or where no thread can be made.
     ///
-    /// Threads that it starts meanwhile give way too, and are not watched.
+    /// Threads that it starts meanwhile give way too, and are not watched. At each look the brake
+    /// of its windows is pulled, where that is due.
     ///
     /// Where the way back to the usual policy is not permitted (without `CAP_SYS_NICE`, as a rule),
     /// the thread stays as it is.
-    pub fn start() -> Option<Self> {
+    pub fn start(brake: Option<Arc<Brake>>) -> Option<Self> {
         if policy_of_caller() != i64::from(libc::SCHED_OTHER) {
             return None;
         }
@@ -64,7 +68,7 @@ impl IdleTime {
         let shared = Arc::new(Shared::default());
         let watched = Arc::clone(&shared);
         let watcher = thread::Builder::new().name("idle-time".to_owned());
-        let watcher = watcher.spawn(move || watch(reader, &watched));
+        let watcher = watcher.spawn(move || watch(reader, &watched, brake.as_deref()));
         match watcher {
             Ok(watcher) => Some(Self {
                 reader,
@@ -111,7 +115,7 @@ impl Drop for IdleTime {
 }
 
 /// Watches the reader until it wants no more of it.
-fn watch(reader: i32, shared: &Shared) {
+fn watch(reader: i32, shared: &Shared, brake: Option<&Brake>) {
     if let Err(error) = Policy::Idle
         .give_to(0)
         .and_then(|()| Policy::Usual.give_to(0))
@@ -130,6 +134,9 @@ fn watch(reader: i32, shared: &Shared) {
         thread::park_timeout(if is_resting { resting } else { usual });
         if shared.has_ended.load(Ordering::Relaxed) {
             return;
+        }
+        if let Some(brake) = brake {
+            brake.look();
         }
         policy = pace.look(shared.caught_up.load(Ordering::Relaxed));
     }
@@ -280,7 +287,7 @@ mod tests {
         let reader = thread::spawn(move || {
             let before = policy_of_caller();
             let is_usual = || policy_of_caller() == before;
-            let idle_time = IdleTime::start().unwrap();
+            let idle_time = IdleTime::start(None).unwrap();
             if is_permitted {
                 // As soon as the watcher runs. On a busy machine the thread gets no CPU from then
                 // on, until it is behind.

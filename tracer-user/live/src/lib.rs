@@ -26,6 +26,7 @@ mod access;
 mod areas;
 mod attach;
 mod beside;
+mod brake;
 mod call_windows;
 mod command;
 mod consumer_setup;

@@ -5,8 +5,16 @@ use std::fs;
 
 use libc::CLOCK_PROCESS_CPUTIME_ID;
 
-/// Time after which it is asked for again, in nanoseconds.
-const ASK_EVERY_NS: u64 = 500_000_000;
+/// Time after which it is asked for again, in nanoseconds: where few events came, and where many
+/// did.
+const ASK_EVERY_NS: (u64, u64) = (500_000_000, 100_000_000);
+
+/// Events that are many.
+const MANY: u64 = 5000;
+
+/// Most that reading an event is taken to cost, in nanoseconds: what takes longer is work for
+/// processes that are new, and does not grow with the events.
+const MOST_NS: u64 = 2000;
 
 /// Length of a tick of `/proc/stat`, in nanoseconds: a part of the kernel's interface.
 const TICK_NS: u64 = 10_000_000;
@@ -46,7 +54,9 @@ impl OwnCost {
     /// beginning: 0 where a CPU was idle, or where this is not known.
     pub fn of_event(&mut self, now_ns: u64, events: u64) -> u64 {
         let elapsed = now_ns.saturating_sub(self.asked_ns);
-        if elapsed >= ASK_EVERY_NS {
+        let has_many = events.saturating_sub(self.last.events) >= MANY;
+        let (of_few, of_many) = ASK_EVERY_NS;
+        if elapsed >= if has_many { of_many } else { of_few } {
             self.asked_ns = now_ns;
             if let Some(now) = Use::now(events) {
                 let (taken, read) = &mut self.lately;
@@ -56,7 +66,7 @@ impl OwnCost {
             }
         }
         let (taken, read) = self.lately;
-        taken.checked_div(read).unwrap_or(0)
+        taken.checked_div(read).unwrap_or(0).min(MOST_NS)
     }
 }
 
@@ -163,8 +173,16 @@ mod tests {
         while own_ns().unwrap() - before < 20_000_000 {}
         // No CPU was idle since, as far as it knows.
         cost.last.idle_ns.fill(u64::MAX);
-        let each = cost.of_event(ASK_EVERY_NS, 1000);
-        assert!(each >= 10_000, "{each}");
-        assert_eq!(cost.of_event(ASK_EVERY_NS + 1, 2000), each);
+        let (of_few, of_many) = ASK_EVERY_NS;
+        // 20 ms for so many.
+        let each = cost.of_event(of_few, 50_000);
+        assert!((200..=MOST_NS).contains(&each), "{each}");
+        assert_eq!(cost.of_event(of_few + of_many, 52_000), each);
+        let read = 52_000 + MANY;
+        assert_ne!(
+            cost.of_event(of_few + of_many, read),
+            each,
+            "many are asked for soon"
+        );
     }
 }

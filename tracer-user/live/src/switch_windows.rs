@@ -3,13 +3,13 @@
 //! in windows. Between these no program is attached at them, so that they cost nothing. The
 //! stream's filter says when that is, as events do.
 //!
-//! It goes by periods of about a second, whose lengths are chosen at random, so that they do not
-//! keep step with the program. A period begins with a window, which ends once its events have cost
-//! what the whole period may cost: a part of the CPU time of the traced threads. Who switches
+//! It goes by periods of one to two seconds, whose lengths are chosen at random, so that they do
+//! not keep step with the program. A period begins with a window, which ends once its events have
+//! cost what the whole period may cost: a part of the CPU time of the traced threads. Who switches
 //! seldom is recorded as a whole.
 
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
@@ -19,6 +19,7 @@ use tracer_engine::event::MonotonicNs;
 use tracer_event::selection::Selection;
 use tracer_kernel::{CallRates, WantedMaps};
 
+use super::brake::Brake;
 use super::call_windows::WindowStep;
 use super::event_cost::{EventCost, FIRST_NS};
 use super::own_cost::OwnCost;
@@ -47,7 +48,7 @@ const CALLS: [EventTypeId; 2] = [EventTypeId::SYSCALL_ENTER, EventTypeId::SYSCAL
 const BESIDE_NS: (u64, u64) = (20_000_000, 1_000_000);
 
 /// Least and most time of a period, in nanoseconds.
-const PERIOD_NS: (u64, u64) = (750_000_000, 1_250_000_000);
+const PERIOD_NS: (u64, u64) = (1_250_000_000, 2_250_000_000);
 
 /// Least time of a window, and of the time between two, in nanoseconds.
 const LEAST_NS: u64 = 20_000_000;
@@ -55,9 +56,12 @@ const LEAST_NS: u64 = 20_000_000;
 /// Most time between two windows, in nanoseconds: the program may switch less by now.
 const CLOSED_AT_MOST_NS: u64 = 3_000_000_000;
 
+/// Cost beyond what was asked for at which the [`Brake`] is pulled, in nanoseconds.
+const BRAKE_BEYOND_NS: u64 = 1_000_000;
+
 /// Windows in which switches are recorded.
 pub struct SwitchWindows {
-    rates: Rc<CallRates>,
+    rates: Arc<CallRates>,
     maps: WantedMaps,
     types: EventSet,
     /// These types, as bits.
@@ -87,7 +91,7 @@ impl SwitchWindows {
     /// `chosen` ones, to this part of the threads' CPU time, in thousandths. `with_calls`: system
     /// calls have no windows of their own, and are recorded in these.
     pub fn new(
-        (rates, maps): (Rc<CallRates>, WantedMaps),
+        (rates, maps): (Arc<CallRates>, WantedMaps),
         (chosen, with_calls): (&Selection, bool),
         thousandths: u32,
         start: MonotonicNs,
@@ -129,12 +133,24 @@ impl SwitchWindows {
         self.account.is_open
     }
 
+    /// Returns the brake of these windows.
+    pub fn brake(&self) -> Brake {
+        Brake::new(Arc::clone(&self.rates), self.maps.clone(), self.bits)
+    }
+
+    /// Returns how many events there may be since the trace began until the brake is pulled, by
+    /// what was known at the last step; `None` between windows.
+    pub fn most_recorded(&self) -> Option<u64> {
+        self.account.is_open.then(|| self.account.most_events())
+    }
+
     /// Returns what is to be changed now, if anything is, where all events up to `taken` were read:
-    /// so many since the trace began.
+    /// so many since the trace began. `is_pulled`: the brake has closed the window.
     pub fn step(
         &mut self,
         now: MonotonicNs,
         (taken, events): (MonotonicNs, u64),
+        is_pulled: bool,
     ) -> Option<WindowStep> {
         let read_ns = self.own.of_event(now.0, events);
         // Who has not read a window's events yet could not read those of another one either.
@@ -146,10 +162,12 @@ impl SwitchWindows {
             events: counts.recorded,
             ran_ns: counts.ran_ns,
         };
-        self.cost.measure(counts.recorded);
+        if self.account.is_open {
+            self.cost.measure(&self.maps, counts.recorded);
+        }
         let event_ns = self.cost.event_ns();
         self.account.cost_ns = event_ns.saturating_add(read_ns);
-        let step = self.account.step(now.0, seen);
+        let step = self.account.step(now.0, seen, is_pulled);
         if let Some(step) = step {
             tracing::debug!(?step, ?seen, event_ns, read_ns, "windows of switches");
         }
@@ -213,6 +231,8 @@ struct Account {
     began_ns: u64,
     /// Sums at that time.
     then: Sums,
+    /// Cost that the period may have, as it was known at the last step, in nanoseconds.
+    allowed_ns: u64,
     period_ns: u64,
     beside_ns: u64,
     random: u64,
@@ -226,6 +246,7 @@ impl Account {
             is_open: true,
             began_ns: now_ns,
             then: Sums::default(),
+            allowed_ns: 0,
             period_ns: 0,
             beside_ns: BESIDE_NS.0,
             random: now_ns | 1,
@@ -234,7 +255,14 @@ impl Account {
         account
     }
 
-    fn step(&mut self, now_ns: u64, seen: Sums) -> Option<WindowStep> {
+    /// Returns how many events there may be since the trace began.
+    fn most_events(&self) -> u64 {
+        let cost = self.allowed_ns.saturating_add(self.beside_ns);
+        let cost = cost.saturating_add(BRAKE_BEYOND_NS);
+        self.then.events.saturating_add(cost / self.cost_ns.max(1))
+    }
+
+    fn step(&mut self, now_ns: u64, seen: Sums, is_pulled: bool) -> Option<WindowStep> {
         let elapsed = now_ns.saturating_sub(self.began_ns);
         if !self.is_open {
             if elapsed < self.period_ns {
@@ -244,23 +272,25 @@ impl Account {
             self.begin(now_ns, seen);
             return Some(WindowStep::Open);
         }
-        if elapsed < LEAST_NS {
+        if elapsed < LEAST_NS && !is_pulled {
             return None;
         }
+        let elapsed = elapsed.max(1);
         let spent = seen.events.saturating_sub(self.then.events);
         let spent = u128::from(spent) * u128::from(self.cost_ns);
         let ran = u128::from(seen.ran_ns.saturating_sub(self.then.ran_ns));
         // What a second may cost, in nanoseconds.
         let rate = ran * u128::from(self.thousandths) * 1_000_000 / u128::from(elapsed);
         let allowed = rate * u128::from(self.period_ns) / 1_000_000_000;
-        if spent <= allowed + u128::from(self.beside_ns) {
+        self.allowed_ns = u64::try_from(allowed).unwrap_or(u64::MAX);
+        if spent <= allowed + u128::from(self.beside_ns) && !is_pulled {
             if elapsed >= self.period_ns {
                 self.begin(now_ns, seen);
             }
             return None;
         }
         // It has cost what so long a time may cost.
-        let spent = spent - u128::from(self.beside_ns);
+        let spent = spent.saturating_sub(self.beside_ns.into());
         let whole = spent * 1_000_000_000 / rate.max(1);
         let whole = u64::try_from(whole).unwrap_or(u64::MAX);
         self.is_open = false;
@@ -308,7 +338,7 @@ mod tests {
                 seen.ran_ns += TICK;
                 seen.events += events_a_second * TICK / 1_000_000_000;
             }
-            let step = account.step(12345 + tick * TICK, seen);
+            let step = account.step(12345 + tick * TICK, seen, false);
             windows += u64::from(step == Some(WindowStep::Open));
         }
         let cost = seen.events * FIRST_NS * 1000 / (ticks * TICK);
@@ -333,6 +363,43 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_the_brake_has_closed_is_closed_at_once() {
+        let mut account = Account::new(30, 1);
+        let seen = Sums {
+            events: account.most_events() + 1,
+            ran_ns: 1_000_000,
+        };
+        assert_eq!(
+            account.step(1_000_001, seen, false),
+            None,
+            "it is too short"
+        );
+        assert_eq!(account.step(1_000_002, seen, true), Some(WindowStep::Close));
+        assert!(!account.is_open);
+        assert!(account.period_ns >= LEAST_NS);
+    }
+
+    #[test]
+    fn the_brake_is_not_pulled_where_the_reader_comes_in_time() {
+        for rate in [10_000, 150_000, 400_000] {
+            let mut account = Account::new(30, 12345);
+            let mut seen = Sums::default();
+            for tick in 1..=6000 {
+                if account.is_open {
+                    seen.ran_ns += TICK;
+                    seen.events += rate * TICK / 1_000_000_000;
+                    let is_known = tick > 3 && seen.events > account.then.events;
+                    let most = account.most_events();
+                    // One tick more than the last step knew of.
+                    let beyond = rate * TICK / 1_000_000_000;
+                    assert!(!is_known || seen.events <= most + beyond, "{rate} {tick}");
+                }
+                account.step(12345 + tick * TICK, seen, false);
+            }
+        }
+    }
+
+    #[test]
     fn threads_that_hardly_run_are_looked_at_again_all_the_same() {
         let mut account = Account::new(30, 1);
         let mut seen = Sums::default();
@@ -341,7 +408,7 @@ mod tests {
             if account.is_open {
                 seen.events += 12_000;
             }
-            let step = account.step(1 + tick * TICK, seen);
+            let step = account.step(1 + tick * TICK, seen, false);
             windows += u64::from(step == Some(WindowStep::Open));
         }
         // 30 s of 1,200,000 events a second, whose threads are said to run for no time.

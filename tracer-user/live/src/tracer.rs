@@ -1,6 +1,7 @@
 //! The stream and its readers. One round at a time, without waiting for anything.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tracer_area::{Area, monotonic_now};
@@ -10,6 +11,7 @@ use tracer_engine::source::LossCause;
 use tracer_engine::{ActiveStream, EventSet, Filtering, Origin};
 
 use super::areas::{AreaError, Areas, Look};
+use super::brake::{Brake, MostCounts, StoppedEvents};
 use super::call_windows::{CallWindows, WindowStep};
 use super::command::LastName;
 use super::event_cost::FIRST_NS;
@@ -71,8 +73,13 @@ pub struct Round {
 enum Change {
     /// System calls are recorded from now on, or are not.
     Calls(WindowStep),
-    /// Switches are.
-    Switches(WindowStep),
+    /// Switches are recorded from now on.
+    OpenSwitches,
+    /// Switches are not recorded from now on, and neither are system calls, as far as these were.
+    CloseSwitches {
+        /// Whether system calls were.
+        with_calls: bool,
+    },
 }
 
 /// A running trace.
@@ -97,12 +104,12 @@ pub struct Tracer {
     call_windows: Option<CallWindows>,
     /// Windows in which switches are recorded, where their cost is bounded.
     switch_windows: Option<SwitchWindows>,
+    /// Brake of both.
+    brake: Option<Arc<Brake>>,
     /// Events taken out of the stream.
     events: u64,
     /// Change of what is recorded, and the moment of it, until the stream has come there.
     change: Option<(Change, MonotonicNs)>,
-    /// Whether switches are to be recorded no more, once system calls are not.
-    is_closing: bool,
     /// Whether switches are recorded again, and threads are yet to be looked at.
     has_reopened: bool,
     /// Processes whose ends no event reports.
@@ -146,9 +153,9 @@ impl Tracer {
             wakers: None,
             call_windows: None,
             switch_windows: None,
+            brake: None,
             events: 0,
             change: None,
-            is_closing: false,
             has_reopened: false,
             newcomers: Vec::new(),
             watermark: MonotonicNs(0),
@@ -256,7 +263,13 @@ impl Tracer {
 
     /// Bounds the cost of switches from now on.
     pub fn bound_switches(&mut self, windows: SwitchWindows) {
+        self.brake = Some(Arc::new(windows.brake()));
         self.switch_windows = Some(windows);
+    }
+
+    /// Returns the brake of its windows, where switches have some.
+    pub fn brake(&self) -> Option<Arc<Brake>> {
+        self.brake.clone()
     }
 
     /// Tells whether the cost of the trace is bounded.
@@ -273,38 +286,90 @@ impl Tracer {
     /// Opens or closes a window, where it is time. System calls are recorded in windows of switches
     /// alone.
     fn step_windows(&mut self, now: MonotonicNs) {
-        if self.change.is_some() {
+        // Where the stream is far behind, it learns late that system calls are recorded no more:
+        // switches do not wait for that.
+        if self.change.is_some() && !self.are_calls_closing() {
             return;
         }
-        if std::mem::take(&mut self.is_closing) {
-            self.close_switches();
-            return;
-        }
-        let (windows, read) = (self.switch_windows.as_mut(), (self.taken, self.events));
-        match windows.and_then(|windows| windows.step(now, read)) {
+        let stopped = self.release_brake();
+        match self.step_switches(now, stopped) {
             None => {}
             Some(WindowStep::Open) => return self.open_switches(),
-            Some(WindowStep::Close) => {
-                let calls = self.call_windows.as_mut();
-                let closed = calls.and_then(|windows| windows.close_early(now));
-                let Some(at) = closed else {
-                    return self.close_switches();
-                };
-                self.is_closing = true;
-                self.change = Some((Change::Calls(WindowStep::Close), at));
-                return;
-            }
+            Some(WindowStep::Close) => return self.close_switches(now),
+        }
+        if stopped == Some(StoppedEvents::Calls) {
+            self.close_calls(now);
         }
         let is_open = |windows: &SwitchWindows| windows.is_open();
-        if self.switch_windows.as_ref().is_none_or(is_open) {
+        if self.change.is_none() && self.switch_windows.as_ref().is_none_or(is_open) {
             self.step_call_windows(now);
+        }
+        self.arm_brake();
+    }
+
+    /// Tells whether the stream is still to learn that system calls are not recorded any more.
+    fn are_calls_closing(&self) -> bool {
+        matches!(self.change, Some((Change::Calls(WindowStep::Close), _)))
+    }
+
+    /// Arms the brake while switches are recorded. While the stream has not learnt of a change, it
+    /// is armed only where that is the end of system calls: then all ends at that moment.
+    fn arm_brake(&self) {
+        let is_settled = self.change.is_none() || self.are_calls_closing();
+        let (true, Some(brake), Some(windows)) = (is_settled, &self.brake, &self.switch_windows)
+        else {
+            return;
+        };
+        let calls = self.call_windows.as_ref();
+        if let Some(recorded) = windows.most_recorded() {
+            let calls = calls.map_or(u64::MAX, CallWindows::most_calls);
+            brake.arm(MostCounts { recorded, calls });
         }
     }
 
-    fn close_switches(&mut self) {
+    /// Returns what the brake has stopped; it is not armed any more.
+    fn release_brake(&self) -> Option<StoppedEvents> {
+        self.brake.as_ref().and_then(|brake| brake.release())
+    }
+
+    fn step_switches(
+        &mut self,
+        now: MonotonicNs,
+        stopped: Option<StoppedEvents>,
+    ) -> Option<WindowStep> {
+        let (windows, read) = (self.switch_windows.as_mut()?, (self.taken, self.events));
+        windows.step(now, read, stopped == Some(StoppedEvents::Switches))
+    }
+
+    /// Closes the windows, where the brake has stopped recording.
+    fn heed_brake(&mut self, now: MonotonicNs) {
+        let stopped = self.release_brake();
+        match stopped {
+            None => {}
+            Some(StoppedEvents::Calls) => self.close_calls(now),
+            Some(StoppedEvents::Switches) => {
+                self.step_switches(now, stopped);
+                self.close_switches(now);
+            }
+        }
+    }
+
+    /// Closes the window of system calls.
+    fn close_calls(&mut self, now: MonotonicNs) {
+        let calls = self.call_windows.as_mut();
+        let closed = calls.and_then(|windows| windows.close_early(now));
+        self.change = closed.map(|at| (Change::Calls(WindowStep::Close), at));
+    }
+
+    /// Closes the window of switches, and that of system calls, unless that was closed just before.
+    fn close_switches(&mut self, now: MonotonicNs) {
+        let has_closed_calls = self.are_calls_closing();
+        let calls = self.call_windows.as_mut();
+        let closed = calls.and_then(|windows| windows.close_early(now));
+        let with_calls = has_closed_calls || closed.is_some();
         let windows = self.switch_windows.as_mut();
         let closed = windows.map(SwitchWindows::close);
-        self.change = closed.map(|at| (Change::Switches(WindowStep::Close), at));
+        self.change = closed.map(|at| (Change::CloseSwitches { with_calls }, at));
     }
 
     fn open_switches(&mut self) {
@@ -313,7 +378,7 @@ impl Tracer {
         };
         match windows.open() {
             // All are recorded from then on.
-            Ok(()) => self.change = Some((Change::Switches(WindowStep::Open), monotonic_now())),
+            Ok(()) => self.change = Some((Change::OpenSwitches, monotonic_now())),
             Err(error) => tracing::warn!(%error, "switches cannot be recorded for now"),
         }
     }
@@ -342,17 +407,29 @@ impl Tracer {
     /// Has the stream record that a window has opened or closed, once it has come there.
     fn note_change(&mut self) {
         let watermark = self.watermark;
-        let Some((change, at)) = self.change.take_if(|(_, at)| *at <= watermark) else {
+        if self.change.is_none_or(|(_, at)| at > watermark) {
+            return;
+        }
+        // What the brake stops up to now ends at the same moment.
+        self.heed_brake(monotonic_now());
+        let Some((change, at)) = self.change.take() else {
             return;
         };
-        let (step, types) = match (change, &mut self.switch_windows) {
-            (Change::Switches(step), Some(windows)) => {
-                self.has_reopened |= step == WindowStep::Open;
-                windows.note_change(step, at);
-                (step, *windows.types())
+        let (step, mut types) = match change {
+            Change::Calls(step) => (step, system_calls()),
+            Change::OpenSwitches => (WindowStep::Open, EventSet::EMPTY),
+            Change::CloseSwitches { with_calls } => {
+                let calls = with_calls.then(system_calls);
+                (WindowStep::Close, calls.unwrap_or(EventSet::EMPTY))
             }
-            (Change::Calls(step) | Change::Switches(step), _) => (step, system_calls()),
         };
+        if let (Change::OpenSwitches | Change::CloseSwitches { .. }, Some(windows)) =
+            (change, &mut self.switch_windows)
+        {
+            self.has_reopened |= step == WindowStep::Open;
+            windows.note_change(step, at);
+            types = types.union(windows.types());
+        }
         let how = match step {
             WindowStep::Open => Filtering::Sub,
             WindowStep::Close => Filtering::Add,
@@ -403,6 +480,8 @@ impl Tracer {
     pub fn round(&mut self, until: MonotonicNs, now: MonotonicNs) -> Round {
         if now < until {
             self.step_windows(now);
+        } else {
+            self.heed_brake(now);
         }
         // What is collected beyond the end takes time and space from what is still to be shown.
         let is_due = now.0.saturating_sub(self.collected.0) > COLLECT_BESIDE_EVERY_NS;

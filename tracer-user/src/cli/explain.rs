@@ -54,7 +54,7 @@ pub struct ExplainArgs {
 
 /// Most that system calls may cost where nothing else is asked for, and that switches may, in
 /// thousandths.
-const MOST_COST: u32 = 20;
+const MOST_COST: u32 = 10;
 
 /// Checked configuration of `explain`.
 #[derive(Clone, Debug)]

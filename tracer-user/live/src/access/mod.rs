@@ -24,7 +24,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::Context;
 use tracer_agent::{Hub, Tee};
@@ -90,7 +90,7 @@ pub fn may_trace_kernel() -> bool {
 /// Count of system calls, and the way to have these recorded or not.
 pub enum CallMeter {
     /// By the programs of this process.
-    Own(Rc<CallRates>, WantedMaps),
+    Own(Arc<CallRates>, WantedMaps),
     /// By what the service gives.
     Service(GivenCalls),
 }
@@ -98,7 +98,7 @@ pub enum CallMeter {
 impl CallMeter {
     /// Returns the counts of the kernel's programs, and the maps by which these record events or
     /// not; `None` where the service decides.
-    pub fn own(&self) -> Option<(Rc<CallRates>, WantedMaps)> {
+    pub fn own(&self) -> Option<(Arc<CallRates>, WantedMaps)> {
         match self {
             Self::Own(rates, wanted) => Some((rates.clone(), wanted.clone())),
             Self::Service(_) => None,
@@ -250,7 +250,7 @@ impl KernelAccess {
     pub fn take_call_meter(&mut self) -> Option<CallMeter> {
         match self {
             Self::Own(tracer) => {
-                let rates = Rc::new(tracer.take_call_rates()?);
+                let rates = Arc::new(tracer.take_call_rates()?);
                 Some(CallMeter::Own(rates, tracer.wanted()))
             }
             Self::Service(service) => service.call_meter().map(CallMeter::Service),
