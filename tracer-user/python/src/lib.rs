@@ -2,7 +2,8 @@
 //!
 //! `log` is an open log, `choice` the events and rows that are chosen, `table` a table of it;
 //! `reading` goes through the log in a thread of its own, `arrow` makes record batches of its rows
-//! and `rows` objects of Python. The package around it, in `tracer/`, is what people see.
+//! and `rows` objects of Python; `memory` gives back what these free. The package around it, in
+//! `tracer/`, is what people see.
 
 // Whatever comes from outside is no reason to end the program.
 #![deny(
@@ -16,6 +17,7 @@ mod arrow;
 mod choice;
 mod failure;
 mod log;
+mod memory;
 mod reading;
 mod rows;
 mod table;
@@ -23,6 +25,9 @@ mod table;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tracer_tables::TABLES;
+
+#[global_allocator]
+static MEMORY: memory::MappedMemory = memory::MappedMemory;
 
 /// Fills the module.
 #[pymodule]
