@@ -147,11 +147,17 @@ impl WantedMaps {
 
     /// Holds the source at this moment, unless it is held at an earlier one. Returns the moment.
     fn hold(&self) -> MonotonicNs {
-        let now = monotonic_now().0;
-        let order = (Ordering::AcqRel, Ordering::Acquire);
         let held = &self.0.held_at;
-        let before = held.compare_exchange(0, now, order.0, order.1);
-        MonotonicNs(before.map_or_else(|held| held, |_| now))
+        let order = (Ordering::AcqRel, Ordering::Acquire);
+        let before = held.compare_exchange(0, monotonic_now().0, order.0, order.1);
+        if let Err(at) = before {
+            return MonotonicNs(at);
+        }
+        // Another thread reads: until it sees that it is held, it may have come beyond that moment,
+        // but not beyond this one.
+        let at = monotonic_now();
+        held.store(at.0, Ordering::Release);
+        at
     }
 
     /// Records all types again that were recorded before the pause.
