@@ -57,10 +57,11 @@ impl Windows for OwnWindows {
     }
 
     fn note_overwritten(&self, control: &StreamControl, first: Option<u64>, closed_at: u64) {
-        control.lost_until.fetch_max(closed_at, AcqRel);
+        // A reader that finds the second finds the first too.
         control
             .lost_since
             .fetch_min(first.unwrap_or(closed_at), AcqRel);
+        control.lost_until.fetch_max(closed_at, AcqRel);
     }
 }
 

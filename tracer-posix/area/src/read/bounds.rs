@@ -41,8 +41,8 @@ pub(super) struct Bounds {
     overwrites: bool,
     /// Time, in ticks: only newer events are retained.
     cut: u64,
-    /// When the oldest of the events was emitted that are missing before the retained ones, as far
-    /// as is known; `None` where the stream has been told.
+    /// When the oldest of the events was emitted that are missing up to the cut, as far as is known
+    /// and the stream has not been told; `None` where none are missing after what it has taken in.
     missing_since: Option<MonotonicNs>,
     /// Time, in ticks, when the gate was shut: newer events are not retained. [`gate::OPEN`] where
     /// it is open.
@@ -109,7 +109,11 @@ impl Bounds {
         let time_of = |ticks| clock.time_of(ticks).min(clock.newest());
         let (count, oldest) = batch.take_back(self.passed, time_of(until));
         let overwritten = control.lost_since.swap(u64::MAX, AcqRel);
-        let since = time_of(overwritten.min(spared.since).min(until));
+        // Where the cut before has taken the note that belongs to this one, it is not known.
+        let since = match overwritten.min(spared.since) {
+            u64::MAX => self.passed,
+            since => time_of(since.min(until)),
+        };
         let since = oldest.map_or(since, |oldest| oldest.min(since));
         batch.lose(Loss {
             cause: LossCause::ThreadRingOverwritten,
@@ -132,19 +136,22 @@ impl Bounds {
         }
     }
 
-    /// Tells the stream where events are missing, once no older ones can be found any more. All
-    /// events up to `until` were handed over.
+    /// Tells the stream where events are missing, as soon as no older ones can be missing: all
+    /// events up to `until` were handed over. What the stream has of others, or records of itself,
+    /// is not to count as contiguous with what comes after the missing ones, so it is told again
+    /// as long as more of them may follow; marks without an event between them are one.
     pub(super) fn tell_missing(
         &mut self,
         until: MonotonicNs,
         clock: &TickClock,
         batch: &mut Batch<'_>,
     ) {
-        if until >= clock.time_of(self.cut)
-            && let Some(since) = self.missing_since.take()
-        {
-            batch.mark_missing(since);
-        }
+        let Some(since) = self.missing_since.filter(|since| *since <= until) else {
+            return;
+        };
+        batch.mark_missing(since);
+        let is_over = until >= clock.time_of(self.cut);
+        self.missing_since = (!is_over).then_some(until);
     }
 
     /// Notes that the gate was found shut, if that is new; `since` is in ticks.
@@ -202,7 +209,101 @@ impl Bounds {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use tracer_common::event_type::EventTypeId;
+    use tracer_engine::event::{EventHeader, Truncation};
+    use tracer_engine::source::{Control, Source, Unread};
+    use tracer_engine::{ActiveStream, Origin, StreamFullPolicy};
+
     use super::*;
+    use crate::layout::ticks::TickSource;
+
+    const USER: EventTypeId = EventTypeId::UNNAMED_USEREVENT;
+
+    fn header(time: u64) -> EventHeader {
+        EventHeader {
+            time: MonotonicNs(time),
+            event_type: USER,
+            pid: 0,
+            tid: 0,
+            cpu: None,
+            thread_id: 0,
+            program_address: 0,
+            truncation: Truncation::None,
+        }
+    }
+
+    /// A source that brings an event each time, of the next time, and may miss some.
+    struct Steps {
+        times: std::vec::IntoIter<u64>,
+        bounds: Option<(Bounds, TickClock)>,
+    }
+
+    impl Source for Steps {
+        fn collect(&mut self, batch: &mut Batch<'_>) -> MonotonicNs {
+            let Some(time) = self.times.next() else {
+                return MonotonicNs(1000);
+            };
+            match &mut self.bounds {
+                Some((bounds, _)) if !bounds.keep(time) => {}
+                _ => batch.push(header(time), b""),
+            }
+            if let Some((bounds, clock)) = &mut self.bounds {
+                bounds.tell_missing(MonotonicNs(time), clock, batch);
+            }
+            MonotonicNs(time)
+        }
+
+        fn count_unread(&mut self, _: MonotonicNs, _: Instant, _: &mut Batch<'_>) -> Unread {
+            Unread::Nothing
+        }
+
+        fn control(&mut self, _: &Control) {}
+    }
+
+    #[test]
+    fn what_is_missing_is_marked_before_what_others_have_after_it() {
+        let mut bounds = Bounds::new(true, MonotonicNs(0));
+        (bounds.cut, bounds.missing_since) = (45, Some(MonotonicNs(15)));
+        let clock = TickClock::new(TickSource::Monotonic);
+        let mut stream = ActiveStream::new(StreamFullPolicy::Loop, 4096, || MonotonicNs(0));
+        stream.start(Origin::NONE);
+        stream.add_source(Box::new(Steps {
+            times: vec![10, 20, 30, 40, 50, 60].into_iter(),
+            bounds: Some((bounds, clock)),
+        }));
+        stream.add_source(Box::new(Steps {
+            times: vec![14, 16, 34, 46, 55, 66].into_iter(),
+            bounds: None,
+        }));
+        for _ in 0..7 {
+            stream.sync();
+        }
+
+        let mut seen = Vec::new();
+        while let Some(event) = stream.try_next_event() {
+            match event.header.event_type {
+                USER => seen.push(Ok(event.header.time.0)),
+                EventTypeId::OVERFLOW => seen.push(Err(event.header.time.0)),
+                _ => {}
+            }
+        }
+        let expected = [
+            Ok(14),
+            Err(15),
+            Ok(16),
+            Err(20),
+            Ok(34),
+            Err(40),
+            Ok(46),
+            Ok(50),
+            Ok(55),
+            Ok(60),
+            Ok(66),
+        ];
+        assert_eq!(seen, expected);
+    }
 
     #[test]
     fn nothing_is_kept_from_the_shutting_of_the_gate_to_its_opening() {
