@@ -70,6 +70,16 @@ impl Answers {
         count
     }
 
+    /// Checks that what the command did is no more than the time that there was.
+    fn check_times(&self) {
+        let explained = self.all.iter().map(|answer| &answer[2]);
+        for explained in explained.filter(|answer| answer["path_of"].is_string()) {
+            let parts = explained["time"].as_object().unwrap().values();
+            let sum: u64 = parts.map(|ns| ns.as_u64().unwrap()).sum();
+            assert!(Some(sum) <= explained["wall_ns"].as_u64(), "{explained:#}");
+        }
+    }
+
     /// Runs a command, and adds its answer, of which there is one.
     fn ask(&mut self, arguments: &[&str], what: &str) {
         let output = tracer_user(arguments);
@@ -81,6 +91,7 @@ impl Answers {
 
     #[track_caller]
     fn check(&self) {
+        self.check_times();
         let said = tools::json_by_schema(&self.all).unwrap();
         assert_eq!(said, [format!("{} checked", self.all.len())], "{said:#?}");
     }

@@ -132,10 +132,13 @@ impl Gatherer {
         calls.estimate(&self.seen.windows, CallCost::from_summary(summary));
         let switches = statistics.summary.unrecorded.switches;
         let unrecorded = switches.map_or(0, |(recorded, all)| all.saturating_sub(recorded));
+        let path = PathFacts::new(&statistics.paths, wall, unrecorded);
+        // The first thread may have been there before its first event.
+        let of_path = path.as_ref().map_or(0, |path| path.ns);
         TraceFacts {
-            path: PathFacts::new(&statistics.paths, wall, unrecorded),
+            path,
             unrecorded_ns: self.seen.unrecorded_ns,
-            wall,
+            wall: wall.max(of_path),
             seen,
             crews: Crews::new(&statistics),
             statistics,
