@@ -121,7 +121,8 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
         let ring_bytes = is_default.then_some(RING_BYTES);
         let source = match source.source(&[], &WITH_ALL)? {
             EventSource::Live(live) => {
-                let live = live.reading(STRING_BYTES, ring_bytes);
+                // No rule goes by what programs emit, which would cost them something.
+                let live = live.reading(STRING_BYTES, ring_bytes).without_user();
                 EventSource::Live(Box::new(live.bounding_cost(of_calls, of_switches)))
             }
             log @ EventSource::Log(..) => log,

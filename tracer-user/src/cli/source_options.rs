@@ -401,6 +401,14 @@ impl LiveSource {
         self
     }
 
+    /// Leaves out what programs emit themselves.
+    #[must_use]
+    pub fn without_user(mut self) -> Self {
+        let recording = &mut self.setup.recording;
+        recording.selection = recording.selection.clone().without_user();
+        self
+    }
+
     /// Tells whether probes or tracepoints are named.
     pub fn has_points(&self) -> bool {
         let recording = &self.setup.recording;
