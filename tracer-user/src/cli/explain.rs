@@ -258,3 +258,26 @@ fn own_time() -> Option<u64> {
     let mut next = || fields.next()?.parse::<u64>().ok();
     Some((next()? + next()?).saturating_mul(TICK_NS))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: ExplainArgs,
+    }
+
+    #[test]
+    fn what_programs_emit_is_not_recorded() {
+        let typed = Typed::try_parse_from(["explain", "--", "true"]).unwrap();
+        let config = ExplainConfig::try_from(typed.args).unwrap();
+        let EventSource::Live(live) = &config.source else {
+            panic!("{config:?}");
+        };
+        assert!(!live.has_user());
+    }
+}

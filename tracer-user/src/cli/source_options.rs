@@ -409,6 +409,12 @@ impl LiveSource {
         self
     }
 
+    /// Tells whether what programs emit themselves is recorded.
+    #[cfg(test)]
+    pub fn has_user(&self) -> bool {
+        self.setup.recording.selection.has_user()
+    }
+
     /// Tells whether probes or tracepoints are named.
     pub fn has_points(&self) -> bool {
         let recording = &self.setup.recording;
