@@ -17,12 +17,14 @@
 #ifdef PROGRAM_reader_looks
 /*
  * reader_looks POLICY: a thread emits 300 events, one every two milliseconds, and another one takes each as it comes: an
- * ordinary thread ("other") or a real-time one ("fifo"). Prints the emitting thread.
+ * ordinary thread ("other") or a real-time one ("fifo"), for which the first one waits until it sleeps. Prints the emitting
+ * thread.
  */
 enum { EVENTS = 300 };
 
 static trace_id_t stream;
 static trace_event_id_t type;
+static int is_real_time;
 
 static void must(int error)
 {
@@ -32,12 +34,28 @@ static void must(int error)
     }
 }
 
+/* Tells whether the reader, which is the first thread, sleeps. */
+static int reader_sleeps(void)
+{
+    char path[64], stat[256] = "";
+    int file;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", getpid());
+    file = open(path, O_RDONLY);
+    if (file < 0 || read(file, stat, sizeof stat - 1) <= 0)
+        exit(EXIT_FAILURE);
+    close(file);
+    return strstr(stat, ") S ") != NULL;
+}
+
 static void *emit(void *unused)
 {
     printf("emitter %d\n", gettid());
     for (int nth = 0; nth < EVENTS; nth++) {
         posix_trace_event(type, &nth, sizeof nth);
-        usleep(2000);
+        do
+            usleep(2000);
+        while (is_real_time && !reader_sleeps());
     }
     return unused;
 }
@@ -50,8 +68,9 @@ int main(int argc, char **argv)
     must(posix_trace_eventid_open("looked for", &type));
     must(posix_trace_create(0, NULL, &stream));
     must(posix_trace_start(stream));
+    is_real_time = argc > 1 && strcmp(argv[1], "fifo") == 0;
     must(pthread_create(&emitter, NULL, emit, NULL));
-    if (argc > 1 && strcmp(argv[1], "fifo") == 0)
+    if (is_real_time)
         must(pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority));
     for (int next = 0; next < EVENTS;) {
         struct posix_trace_event_info info;

@@ -37,6 +37,7 @@ fn each_event_wakes_a_real_time_reader() {
     if missing_right().is_some() {
         return;
     }
+    // The first ones may come before the thread is a real-time one.
     let wakings = wakings("fifo");
-    assert!(wakings > 270, "{wakings}");
+    assert!(wakings > 290, "{wakings}");
 }
