@@ -200,3 +200,20 @@ fn calls_of_a_part_of_the_time_are_said_to_be_that() {
     let share = said["unrecorded"]["calls_recorded"].as_u64().unwrap();
     assert!(share < 900, "{}", said["unrecorded"]);
 }
+
+#[test]
+#[ignore = "needs root"]
+fn calls_are_not_bounded_where_nothing_tells_how_long_threads_run() {
+    if missing_right().is_some() {
+        return;
+    }
+    let scene = Scene::new();
+    let options = ["--events", "fork", "--syscalls", "all", "--call-cost", "1"];
+    let (has_succeeded, said) = scene.record(&options, "echo begun >&2");
+    assert!(!has_succeeded, "{said}");
+    assert!(said.contains("by --events switch"), "{said}");
+    assert!(!said.contains("begun"), "{said}");
+    let options = [&options[2..], &["--events", "fork,switch"]].concat();
+    let (has_succeeded, said) = scene.record(&options, "echo begun >&2");
+    assert!(has_succeeded && said.contains("begun"), "{said}");
+}

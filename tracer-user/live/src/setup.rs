@@ -5,9 +5,10 @@ use std::fs::File;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use tracer_area::{RingMode, StreamRequest, monotonic_now};
 use tracer_common::area::{MAX_DATA_BYTES, MAX_STREAM_BYTES};
+use tracer_common::event_type::EventTypeId;
 use tracer_engine::event::MonotonicNs;
 use tracer_engine::{ActiveStream, ClockPair, Filtering, Origin, StreamFullPolicy};
 use tracer_log::clocks_now;
@@ -114,7 +115,8 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// The kernel's events are not available, or the log cannot be made.
+    /// The kernel's events are not available, or the log cannot be made; the cost of system calls
+    /// is to be bounded, and no switches are recorded that tell how long threads have CPUs.
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<BegunTrace> {
         let recording = &self.recording;
         if recording.system && recording.stacks.have_kernel_frames() {
@@ -122,6 +124,13 @@ impl Setup {
         }
         let way = recording.system.then(|| KernelAccess::choose(self));
         let way = way.transpose()?;
+        // The service's clients ask for the time of each process.
+        let is_counted = matches!(way, Some(Way::Own)) && recording.most_call_cost.is_some();
+        ensure!(
+            !is_counted || recording.selection.has(EventTypeId::SWITCH_OUT),
+            "--call-cost bounds a part of the time for which the traced threads have CPUs; switches \
+             tell that, and none are chosen; choose some, by --events switch"
+        );
         let with_trace_points = recording.stacks.user_events;
         let found = probes::find(&recording.probes, with_trace_points, subject);
         let mut probes = found.context("cannot probe")?;

@@ -342,8 +342,8 @@ impl TraceArgs {
         );
         ensure!(
             switch_cost.is_none() || selection.has(EventTypeId::SWITCH_OUT),
-            "--switch-cost bounds what recording switches costs, and none are chosen; choose some, \
-             by --add-events switch"
+            "--switch-cost bounds what recording switches costs, and none are chosen; choose some, by \
+             --events switch"
         );
         let trace_context = args.trace_context || selection.has(EventTypeId::THREAD_CONTEXT);
         let mut setup = Setup {
