@@ -125,11 +125,11 @@ impl Setup {
         let way = recording.system.then(|| KernelAccess::choose(self));
         let way = way.transpose()?;
         // The service's clients ask for the time of each process.
-        let is_counted = matches!(way, Some(Way::Own)) && recording.most_call_cost.is_some();
+        let takes_switches = matches!(way, Some(Way::Own)) && recording.most_call_cost.is_some();
         ensure!(
-            !is_counted || recording.selection.has(EventTypeId::SWITCH_OUT),
-            "--call-cost bounds a part of the time for which the traced threads have CPUs; switches \
-             tell that, and none are chosen; choose some, by --events switch"
+            !takes_switches || recording.selection.has(EventTypeId::SWITCH_OUT),
+            "--call-cost is a part of the CPU time of the traced threads, which switches tell, and \
+             none are chosen; choose them too, by --events switch"
         );
         let with_trace_points = recording.stacks.user_events;
         let found = probes::find(&recording.probes, with_trace_points, subject);
