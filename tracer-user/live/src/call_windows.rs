@@ -62,6 +62,8 @@ pub struct CallWindows {
     meter: Meter,
     own: OwnCost,
     account: Account,
+    /// How long traced threads had CPUs while that was not counted, in nanoseconds.
+    uncounted_ns: u64,
     /// Counts as the last window opened.
     opened: CallCounts,
     /// Calls in the windows that have closed, and how long traced threads had CPUs in these.
@@ -84,20 +86,36 @@ impl CallWindows {
             meter: Meter(meter),
             own: OwnCost::new(now.0),
             account: Account::new(cost_ns, thousandths.into(), now.0),
+            uncounted_ns: 0,
             opened: CallCounts::default(),
             closed: (0, 0),
         }
     }
 
     /// Returns what is to be changed now, if anything is, where so many events were read since the
-    /// trace began.
-    pub fn step(&mut self, now: MonotonicNs, events: u64) -> Option<WindowStep> {
+    /// trace began. The kernel's programs have not counted `uncounted_ns` of the threads' CPU time.
+    pub fn step(&mut self, now: MonotonicNs, events: u64, uncounted_ns: u64) -> Option<WindowStep> {
+        self.uncounted_ns = uncounted_ns;
         let meter = &self.meter.0;
         let counts = meter.counts(now);
         let read_ns = EVENTS_OF_CALL * self.own.of_event(now.0, events);
         // Of the service it is known once a process is traced.
         self.account.cost_ns = cost_of_call(meter.floor_ns(), counts).saturating_add(read_ns);
-        self.account.step(now.0, counts)
+        let counts = self.with_uncounted(counts);
+        let step = self.account.step(now.0, counts);
+        if let Some(step) = step {
+            let cost_ns = self.account.cost_ns;
+            tracing::debug!(?step, ?counts, cost_ns, "windows of system calls");
+        }
+        step
+    }
+
+    /// Adds the CPU time that was not counted.
+    fn with_uncounted(&self, counts: CallCounts) -> CallCounts {
+        CallCounts {
+            ran_ns: counts.ran_ns.saturating_add(self.uncounted_ns),
+            ..counts
+        }
     }
 
     /// Returns how many calls there may be since the trace began until the brake is pulled, by what
@@ -158,7 +176,7 @@ impl CallWindows {
         if !self.account.is_open {
             return None;
         }
-        let counts = self.meter.0.counts(now);
+        let counts = self.with_uncounted(self.meter.0.counts(now));
         self.account.next_ns = self.account.cost_of_next(counts);
         self.account.change(now.0, counts);
         Some(self.close())
@@ -208,6 +226,24 @@ fn cost_of_call(floor_ns: u64, counts: CallCounts) -> u64 {
     cost_ns.clamp(least, most)
 }
 
+/// Calls of the first window beyond what they might cost: what a program does first says much, and
+/// it may begin when the reader does not look. Half of what is granted pays for them, so that the
+/// other windows do not have to wait for all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Debt {
+    calls: u64,
+    /// Cost that was granted when the window closed, in nanoseconds.
+    granted_ns: u64,
+}
+
+impl Debt {
+    /// Returns what is left of it once so much is granted, where a call costs `cost_ns`.
+    fn left(self, granted_ns: u64, cost_ns: u64) -> u64 {
+        let paid = granted_ns.saturating_sub(self.granted_ns) / 2;
+        self.calls.saturating_mul(cost_ns).saturating_sub(paid)
+    }
+}
+
 /// The account: what may be spent, and what was.
 #[derive(Debug)]
 struct Account {
@@ -220,6 +256,8 @@ struct Account {
     then: CallCounts,
     /// Cost that all windows may have had, as it was known at the last step, in nanoseconds.
     allowed_ns: u64,
+    /// Debt of the first window.
+    debt: Option<Debt>,
     /// Cost of the next window, in nanoseconds.
     next_ns: u64,
     random: u64,
@@ -234,6 +272,7 @@ impl Account {
             since_ns: now_ns,
             then: CallCounts::default(),
             allowed_ns: AT_FIRST_NS,
+            debt: None,
             next_ns: 0,
             random: now_ns | 1,
         }
@@ -246,9 +285,10 @@ impl Account {
 
     fn step(&mut self, now_ns: u64, counts: CallCounts) -> Option<WindowStep> {
         let spent = counts.calls.saturating_mul(self.cost_ns);
-        let granted = u128::from(counts.ran_ns) * u128::from(self.thousandths) / 1000;
-        let granted = u64::try_from(granted).unwrap_or(u64::MAX);
-        let allowed = granted.saturating_add(AT_FIRST_NS);
+        let granted = self.granted(counts);
+        let debt = self.debt;
+        let owed = debt.map_or(0, |debt| debt.left(granted, self.cost_ns));
+        let allowed = granted.saturating_add(AT_FIRST_NS).saturating_add(owed);
         self.allowed_ns = allowed;
         if self.is_open {
             if spent <= allowed {
@@ -265,10 +305,24 @@ impl Account {
         Some(self.change(now_ns, counts))
     }
 
+    /// Returns the cost that is granted, in nanoseconds.
+    fn granted(&self, counts: CallCounts) -> u64 {
+        let granted = u128::from(counts.ran_ns) * u128::from(self.thousandths) / 1000;
+        u64::try_from(granted).unwrap_or(u64::MAX)
+    }
+
     /// Opens or closes a window.
     fn change(&mut self, now_ns: u64, counts: CallCounts) -> WindowStep {
         self.is_open = !self.is_open;
         (self.since_ns, self.then) = (now_ns, counts);
+        if self.debt.is_none() {
+            let granted_ns = self.granted(counts);
+            let paid_for = granted_ns.saturating_add(AT_FIRST_NS) / self.cost_ns.max(1);
+            self.debt = Some(Debt {
+                calls: counts.calls.saturating_sub(paid_for),
+                granted_ns,
+            });
+        }
         if self.is_open {
             WindowStep::Open
         } else {
@@ -361,6 +415,31 @@ mod tests {
             }
         }
         assert!(opened.is_some_and(|tick| tick < 100), "{opened:?}");
+    }
+
+    #[test]
+    fn a_first_window_that_cost_too_much_does_not_keep_others_from_opening() {
+        const CALLS: u64 = 100_000;
+        let mut account = Account::new(1000, 10, 12345);
+        let mut counts = CallCounts::default();
+        let mut opened = Vec::new();
+        // It has no CPU for a second, and makes calls without a pause from then on.
+        for tick in 1..=3100 {
+            if tick > 100 {
+                counts.ran_ns += TICK;
+                let calls = if account.is_open { CALLS / 100 } else { 0 };
+                // The reader comes late at first.
+                counts.calls += if tick == 101 { 20 * calls } else { calls };
+            }
+            let step = account.step(tick * TICK, counts);
+            opened.extend((step == Some(WindowStep::Open)).then_some(tick));
+        }
+        assert!(opened.len() > 10, "{opened:?}");
+        assert!(opened[0] < 300, "{opened:?}");
+        // 20 ms were spent at first, and are paid for by now.
+        let cost = counts.calls * account.cost_ns;
+        let bound = counts.ran_ns / 100 + AT_FIRST_NS;
+        assert!(cost <= bound + 11_000_000, "{cost} {bound}");
     }
 
     #[test]

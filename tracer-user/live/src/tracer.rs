@@ -388,7 +388,9 @@ impl Tracer {
         let Some(windows) = &mut self.call_windows else {
             return;
         };
-        let change = match windows.step(now, self.events) {
+        let between = self.switch_windows.as_ref();
+        let uncounted_ns = between.map_or(0, SwitchWindows::ran_between_ns);
+        let change = match windows.step(now, self.events, uncounted_ns) {
             None => None,
             // All calls are recorded from then on.
             Some(WindowStep::Open) => match windows.open() {

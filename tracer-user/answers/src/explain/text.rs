@@ -27,7 +27,7 @@ pub fn text(explanation: &Explanation) -> String {
         }
     }
     for (position, found) in findings.iter().enumerate() {
-        push_finding(&mut out, position + 1, found, explanation.facts.is_lossy());
+        push_finding(&mut out, position + 1, found, &explanation.facts);
     }
     let more = explanation.judged.in_all.saturating_sub(findings.len());
     if more > 0 {
@@ -107,40 +107,45 @@ fn time_in_words(facts: &TraceFacts) -> String {
     }
 }
 
-fn push_finding(out: &mut String, position: usize, found: &RuleFinding, is_lossy: bool) {
+fn push_finding(out: &mut String, position: usize, found: &RuleFinding, facts: &TraceFacts) {
     let what = format!("{} {}", short(&found.who), short(&found.what));
     // What was lost may have more of it.
-    let least = if is_lossy { "at least " } else { "" };
+    let least = if facts.is_lossy() { "at least " } else { "" };
+    let (of, in_all) = match facts.statistics.summary.unrecorded.switches {
+        Some(_) => ("in windows: ", ""),
+        None => ("", " in all"),
+    };
     out.push_str(&format!(
         "\n{position}. {least}{} [{}] {}\n",
         share(found.share, 1000),
         found.rule,
         wrapped(&what, "   ").trim_start()
     ));
-    let mut facts = Vec::new();
+    let mut said = Vec::new();
     match found.count_between {
         Some((least, most)) => {
-            facts.push(format!("about {} times ({least} to {most})", found.count))
+            said.push(format!("about {} times ({least} to {most})", found.count))
         }
-        None if found.count > 0 => facts.push(format!("{} times", found.count)),
+        None if found.count > 0 => said.push(format!("{} times", found.count)),
         None => {}
     }
-    facts.push(format!("{} in all", duration(found.ns)));
+    said.push(format!("{}{in_all}", duration(found.ns)));
     if let Some(longest) = found.longest {
-        facts.push(format!("longest {}", duration(longest)));
+        said.push(format!("longest {}", duration(longest)));
     }
-    facts.extend(found.place.as_deref().map(|place| match &found.line {
+    said.extend(found.place.as_deref().map(|place| match &found.line {
         Some(line) => short(&format!("{place} at {line}")),
         None => short(place),
     }));
-    facts.extend(found.object.as_deref().map(short));
+    said.extend(found.object.as_deref().map(short));
     let sure = match (found.sure.signs(), found.sampled) {
         (Some(signs), _) => format!("{}: {signs}", found.sure.word()),
         (None, Some(part)) => format!("{} in {} of the time", found.sure.word(), share(part, 1000)),
         (None, None) => found.sure.word().to_owned(),
     };
-    facts.push(sure);
-    out.push_str(&format!("{}\n", wrapped(&facts.join("; "), "   ")));
+    said.push(sure);
+    let said = format!("{of}{}", said.join("; "));
+    out.push_str(&format!("{}\n", wrapped(&said, "   ")));
 }
 
 fn push_not(out: &mut String, not: &[(&'static Rule, u64)]) {

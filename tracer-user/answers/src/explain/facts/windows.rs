@@ -195,6 +195,11 @@ impl Windows {
     pub fn is_open(&self) -> bool {
         self.changes.back().is_none_or(|last| last.is_open)
     }
+
+    /// Tells whether there was one window alone, at the beginning.
+    fn has_closed_once(&self) -> bool {
+        self.changes.len() == 1 && !self.is_open()
+    }
 }
 
 impl CallCoverage {
@@ -282,12 +287,13 @@ impl CallCoverage {
         let (likely, shortest) = cost.own_ns(ran.in_windows, ran.calls);
         let shortest = shortest.min(ran.in_windows);
         let likely = with(likely.min(ran.in_windows));
+        let at_most = || with(ran.calls.saturating_mul(cost.cheapest_ns));
         let between = match cost.lossy_ns {
             Some(elapsed_ns) => (seen, within(ran.in_all.max(elapsed_ns), shortest)),
             // Which process made how many of the calls that are counted together is not known.
-            None if cost.counted.is_some() && self.ran.len() > 1 => {
-                (seen, with(ran.calls.saturating_mul(cost.cheapest_ns)))
-            }
+            None if cost.counted.is_some() && self.ran.len() > 1 => (seen, at_most()),
+            // A program may do something else than at first.
+            None if self.windows.has_closed_once() => (seen, at_most()),
             // No call takes longer while none is recorded.
             None => (with(ran.in_windows), with(shortest)),
         };
@@ -368,6 +374,11 @@ mod tests {
         for _ in 0..2500 {
             windows.count_call(1);
         }
+        // It may do something else later.
+        let whole = windows.whole(1, 2500, measured);
+        assert_eq!(whole.likely, 2500 + 2500 * 9 * 2);
+        assert_eq!(whole.between, (2500, 2500 + 9_000_000 / 30));
+        windows.change(20_000_000, true);
         // Half of the time in the window was that of recording, or all of it.
         let whole = windows.whole(1, 2500, measured);
         assert_eq!(whole.likely, 2500 + 2500 * 9 * 2);
