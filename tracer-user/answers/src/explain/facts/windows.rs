@@ -17,6 +17,10 @@ const MOST_PROCESSES: usize = 65_536;
 /// A part of the time from which the whole follows as exactly as it can be told, in thousandths.
 const ALL_BUT: u64 = WHOLE - 5;
 
+/// CPU time of a process in a window from which it is told how often it makes calls, in
+/// nanoseconds.
+const ENOUGH_NS: u64 = 1_000_000;
+
 /// How many times as long the cheapest call takes when the machine is at its slowest. It is
 /// measured once, at whichever speed the processor has then: on a virtual machine the best of 64
 /// rounds was 163 to 237 ns within a minute.
@@ -38,12 +42,22 @@ pub struct Windows {
 }
 
 /// The windows of system calls, and how long the threads of each process ran in them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CallCoverage {
     windows: Windows,
-    ran: HashMap<i32, Ran>,
+    /// The window before the last one, and the last one, from and to; that has no end while it is
+    /// open.
+    last: [(u64, u64); 2],
+    processes: HashMap<i32, Process>,
     /// System calls of all processes that returned in windows.
     calls: u64,
+}
+
+/// A process whose threads ran.
+#[derive(Debug, Default)]
+struct Process {
+    ran: Ran,
+    rates: Rates,
 }
 
 /// How long the threads of a process ran, in nanoseconds.
@@ -53,6 +67,56 @@ struct Ran {
     in_all: u64,
     /// System calls that returned in windows.
     calls: u64,
+}
+
+/// How often a process made calls in single windows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates {
+    /// The process's parts of the window before the last one, and of the last one. An interval
+    /// ends after the window that it is in, as often as not.
+    parts: [Part; 2],
+    /// Windows in which it ran for long enough.
+    windows: u64,
+    /// Least and most calls in a second of its CPU time, in these.
+    between: (u64, u64),
+}
+
+/// Part that a process has of a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    ran_ns: u64,
+    calls: u64,
+}
+
+impl Rates {
+    /// Adds a window to the others.
+    fn add(&mut self, part: Part) {
+        if part.ran_ns < ENOUGH_NS {
+            return;
+        }
+        let rate = rate(part.calls, part.ran_ns);
+        let (least, most) = match self.windows {
+            0 => (rate, rate),
+            _ => self.between,
+        };
+        self.windows += 1;
+        self.between = (least.min(rate), most.max(rate));
+    }
+
+    /// Goes on to the next window.
+    fn next_window(&mut self) {
+        let [before, last] = self.parts;
+        self.add(before);
+        self.parts = [last, Part::default()];
+    }
+
+    /// Returns the least and the most calls in a second of its CPU time in a window; `None` where
+    /// there was one alone in which it ran for long enough, or none.
+    fn between(mut self) -> Option<(u64, u64)> {
+        self.next_window();
+        self.next_window();
+        (self.windows > 1).then_some(self.between)
+    }
 }
 
 /// Cost of a call that is recorded: a program makes fewer of them in the time that it runs in
@@ -195,10 +259,17 @@ impl Windows {
     pub fn is_open(&self) -> bool {
         self.changes.back().is_none_or(|last| last.is_open)
     }
+}
 
-    /// Tells whether there was one window alone, at the beginning.
-    fn has_closed_once(&self) -> bool {
-        self.changes.len() == 1 && !self.is_open()
+impl Default for CallCoverage {
+    /// Starts in a window.
+    fn default() -> Self {
+        Self {
+            windows: Windows::default(),
+            last: [(0, 0), (0, u64::MAX)],
+            processes: HashMap::default(),
+            calls: 0,
+        }
     }
 }
 
@@ -206,7 +277,17 @@ impl CallCoverage {
     /// Notes that system calls are recorded from this moment on, or that they are not. Before the
     /// first change they were.
     pub fn change(&mut self, at: u64, is_open: bool) {
+        if is_open == self.is_open() {
+            return;
+        }
         self.windows.change(at, is_open);
+        if is_open {
+            self.last = [self.last[1], (at, u64::MAX)];
+            let processes = self.processes.values_mut();
+            processes.for_each(|process| process.rates.next_window());
+        } else {
+            self.last[1].1 = at;
+        }
     }
 
     /// Notes what a thread did for a while.
@@ -215,23 +296,35 @@ impl CallCoverage {
             return;
         }
         let pid = interval.thread.pid;
-        if self.ran.len() >= MOST_PROCESSES && !self.ran.contains_key(&pid) {
+        let Some(Process { ran, rates }) = Self::process(&mut self.processes, pid) else {
             return;
-        }
+        };
         let (from, to) = (interval.from.0, interval.to.0);
         let all = to.saturating_sub(from);
         let in_windows = all.saturating_sub(self.windows.closed_ns(from, to));
-        let ran = self.ran.entry(pid).or_default();
         ran.in_windows = ran.in_windows.saturating_add(in_windows);
         ran.in_all = ran.in_all.saturating_add(all);
+        for (part, (begin, end)) in rates.parts.iter_mut().zip(self.last) {
+            let in_part = to.min(end).saturating_sub(from.max(begin));
+            part.ran_ns = part.ran_ns.saturating_add(in_part);
+        }
     }
 
     /// Notes that a process returns from a system call, in a window.
     pub fn count_call(&mut self, pid: i32) {
         self.calls += 1;
-        if self.ran.len() < MOST_PROCESSES || self.ran.contains_key(&pid) {
-            self.ran.entry(pid).or_default().calls += 1;
+        if let Some(process) = Self::process(&mut self.processes, pid) {
+            process.ran.calls += 1;
+            process.rates.parts[1].calls += 1;
         }
+    }
+
+    /// Returns a process, unless there are too many others.
+    fn process(processes: &mut HashMap<i32, Process>, pid: i32) -> Option<&mut Process> {
+        if processes.len() >= MOST_PROCESSES && !processes.contains_key(&pid) {
+            return None;
+        }
+        Some(processes.entry(pid).or_default())
     }
 
     /// Tells whether system calls are recorded now.
@@ -244,13 +337,14 @@ impl CallCoverage {
     /// `None` where all of it is, or as good as all.
     #[must_use]
     pub fn share_of(&self, pid: i32) -> Option<u64> {
-        self.share(*self.ran.get(&pid)?)
+        self.share(self.processes.get(&pid)?.ran)
     }
 
     /// Returns that part of all processes together.
     #[must_use]
     pub fn share_of_all(&self) -> Option<u64> {
-        let all = self.ran.values().fold(Ran::default(), |sum, ran| Ran {
+        let each = self.processes.values().map(|process| process.ran);
+        let all = each.fold(Ran::default(), |sum, ran| Ran {
             in_windows: sum.in_windows.saturating_add(ran.in_windows),
             in_all: sum.in_all.saturating_add(ran.in_all),
             calls: 0,
@@ -267,7 +361,8 @@ impl CallCoverage {
     /// takes longer in these, by what recording it costs.
     #[must_use]
     pub fn whole(&self, pid: i32, counted: u64, cost: CallCost) -> Estimate {
-        let Some(ran) = self.ran.get(&pid).filter(|ran| ran.in_windows > 0) else {
+        let process = self.processes.get(&pid);
+        let Some(process) = process.filter(|process| process.ran.in_windows > 0) else {
             return Estimate {
                 likely: counted,
                 between: (counted, counted),
@@ -277,25 +372,33 @@ impl CallCoverage {
         let seen = counted;
         let (ran, counted) = match cost.counted {
             Some(all) => (all, part_of(counted, all.calls, self.calls)),
-            None => (*ran, counted),
+            None => (process.ran, counted),
         };
-        let within = |in_all: u64, in_windows: u64| {
-            let outside = in_all.saturating_sub(ran.in_windows);
-            counted.saturating_add(part_of(counted, outside, in_windows))
+        let outside = |in_all: u64, in_windows: u64| {
+            part_of(counted, in_all.saturating_sub(ran.in_windows), in_windows)
         };
+        let within = |in_all, in_windows| counted.saturating_add(outside(in_all, in_windows));
         let with = |in_windows: u64| within(ran.in_all, in_windows);
         let (likely, shortest) = cost.own_ns(ran.in_windows, ran.calls);
         let shortest = shortest.min(ran.in_windows);
         let likely = with(likely.min(ran.in_windows));
         let at_most = || with(ran.calls.saturating_mul(cost.cheapest_ns));
-        let between = match cost.lossy_ns {
-            Some(elapsed_ns) => (seen, within(ran.in_all.max(elapsed_ns), shortest)),
+        let between = match (cost.lossy_ns, process.rates.between()) {
+            (Some(elapsed_ns), _) => (seen, within(ran.in_all.max(elapsed_ns), shortest)),
             // Which process made how many of the calls that are counted together is not known.
-            None if cost.counted.is_some() && self.ran.len() > 1 => (seen, at_most()),
-            // A program may do something else than at first.
-            None if self.windows.has_closed_once() => (seen, at_most()),
-            // No call takes longer while none is recorded.
-            None => (with(ran.in_windows), with(shortest)),
+            _ if cost.counted.is_some() && self.processes.len() > 1 => (seen, at_most()),
+            // It may do something else than in the one window that it ran in.
+            (None, None) => (seen, at_most()),
+            (None, Some((slowest, fastest))) => {
+                let mean = rate(ran.calls, ran.in_windows);
+                // No call takes longer while none is recorded.
+                let least = outside(ran.in_all, ran.in_windows);
+                let most = outside(ran.in_all, shortest);
+                (
+                    counted.saturating_add(part_of(least, slowest.min(mean), mean)),
+                    counted.saturating_add(part_of(most, fastest.max(mean), mean)),
+                )
+            }
         };
         Estimate { likely, between }
     }
@@ -304,8 +407,15 @@ impl CallCoverage {
     /// windows: the part of its time is the same.
     #[must_use]
     pub fn whole_ns(&self, pid: i32, ns: u64) -> u64 {
-        self.whole(pid, ns, CallCost::default()).between.0
+        let ran = self.processes.get(&pid).map(|process| process.ran);
+        ran.filter(|ran| ran.in_windows > 0)
+            .map_or(ns, |ran| part_of(ns, ran.in_all, ran.in_windows))
     }
+}
+
+/// Returns how many calls were made in a second of CPU time.
+fn rate(calls: u64, ran_ns: u64) -> u64 {
+    part_of(1_000_000_000, calls, ran_ns)
 }
 
 /// Returns `number * part / whole`.
@@ -361,66 +471,89 @@ mod tests {
         );
     }
 
+    /// Runs for 20 ms, in two windows of 1 ms, with so many calls in each.
+    fn two_windows(calls: [u64; 2]) -> CallCoverage {
+        let mut windows = CallCoverage::default();
+        for (begin, calls) in [0, 10_000_000].into_iter().zip(calls) {
+            windows.change(begin, true);
+            for _ in 0..calls {
+                windows.count_call(1);
+            }
+            windows.change(begin + 1_000_000, false);
+            ran(&mut windows, 1, begin, begin + 10_000_000);
+        }
+        windows
+    }
+
+    const MEASURED: CallCost = CallCost {
+        recorded_ns: 200,
+        is_measured: true,
+        cheapest_ns: 30,
+        counted: None,
+        lossy_ns: None,
+    };
+
     #[test]
     fn the_time_that_recording_takes_is_none_in_which_calls_are_made() {
-        let measured = CallCost {
-            recorded_ns: 200,
-            is_measured: true,
-            ..CallCost::default()
-        };
-        let mut windows = CallCoverage::default();
-        windows.change(1_000_000, false);
-        ran(&mut windows, 1, 0, 10_000_000);
-        for _ in 0..2500 {
-            windows.count_call(1);
-        }
-        // It may do something else later.
-        let whole = windows.whole(1, 2500, measured);
-        assert_eq!(whole.likely, 2500 + 2500 * 9 * 2);
-        assert_eq!(whole.between, (2500, 2500 + 9_000_000 / 30));
-        windows.change(20_000_000, true);
-        // Half of the time in the window was that of recording, or all of it.
-        let whole = windows.whole(1, 2500, measured);
-        assert_eq!(whole.likely, 2500 + 2500 * 9 * 2);
-        assert_eq!(whole.between, (25_000, 2500 + 9_000_000 / 30));
+        let mut windows = two_windows([2500, 2500]);
+        // Half of the time in the windows was that of recording, or all of it.
+        let whole = windows.whole(1, 5000, MEASURED);
+        assert_eq!(whole.likely, 5000 + 5000 * 9 * 2);
+        assert_eq!(whole.between, (50_000, 5000 + 18_000_000 / 30));
         let cheap = CallCost {
             recorded_ns: 50,
-            ..measured
+            ..MEASURED
         };
-        let whole = windows.whole(1, 2500, cheap);
-        assert_eq!(whole.between, (25_000, 2500 + 2500 * 9 * 8 / 5));
+        let whole = windows.whole(1, 5000, cheap);
+        assert_eq!(whole.between, (50_000, 5000 + 5000 * 9 * 8 / 5));
         // Where that was not measured, a call takes no time but the least.
-        let unmeasured = windows.whole(1, 2500, CallCost::default());
-        assert_eq!(unmeasured.likely, 2500 + 2500 * 9 * 2);
-        assert_eq!(unmeasured.between, (25_000, 2500 + 9_000_000 / 30));
+        let unmeasured = windows.whole(1, 5000, CallCost::default());
+        assert_eq!(unmeasured.likely, 5000 + 5000 * 9 * 2);
+        assert_eq!(unmeasured.between, (50_000, 5000 + 18_000_000 / 30));
         // Half of the calls were lost, and when it ran.
         let lost = CallCost {
             counted: Some(Ran {
-                in_windows: 2_000_000,
-                in_all: 20_000_000,
-                calls: 5000,
+                in_windows: 4_000_000,
+                in_all: 40_000_000,
+                calls: 10_000,
             }),
-            ..measured
+            ..MEASURED
         };
-        let whole = windows.whole(1, 2500, lost);
-        assert_eq!(whole.likely, 5000 + 5000 * 9 * 2);
+        let whole = windows.whole(1, 5000, lost);
+        assert_eq!(whole.likely, 10_000 + 10_000 * 9 * 2);
         let alone = whole.between;
-        assert!(alone.0 > 2500, "{alone:?}");
+        assert!(alone.0 > 5000, "{alone:?}");
         ran(&mut windows, 2, 0, 1000);
-        let beside = windows.whole(1, 2500, lost).between;
-        assert_eq!(beside, (2500, 5000 + 5000 * 18_000_000 / 150_000));
+        let beside = windows.whole(1, 5000, lost).between;
+        assert_eq!(beside, (5000, 10_000 + 10_000 * 36_000_000 / 300_000));
         let lossy = CallCost {
             lossy_ns: Some(0),
             ..CallCost::default()
         };
-        assert_eq!(windows.whole(1, 2500, lossy).between.0, 2500);
-        for _ in 0..25000 {
-            windows.count_call(1);
-        }
+        assert_eq!(windows.whole(1, 5000, lossy).between.0, 5000);
         // Not all of the time was.
-        let whole = windows.whole(1, 27500, measured);
-        assert_eq!(whole.likely, 27500 + 9_000_000 / 30);
-        assert_eq!(whole.between, (275_000, whole.likely));
+        let whole = two_windows([27_500, 27_500]).whole(1, 55_000, MEASURED);
+        assert_eq!(whole.likely, 55_000 + 18_000_000 / 30);
+        assert_eq!(whole.between, (550_000, whole.likely));
+    }
+
+    #[test]
+    fn a_process_may_do_between_windows_what_it_did_in_any_of_them() {
+        let whole = two_windows([1250, 3750]).whole(1, 5000, MEASURED);
+        assert_eq!(whole.likely, 5000 + 5000 * 9 * 2);
+        let (least, most) = whole.between;
+        assert_eq!(least, 5000 + 5000 * 9 / 2);
+        assert_eq!(most, 5000 + 18_000_000 / 30 * 3 / 2);
+        // In one of them it did not run.
+        let mut windows = CallCoverage::default();
+        windows.count_call(1);
+        windows.change(1_000_000, false);
+        windows.change(20_000_000, true);
+        windows.change(21_000_000, false);
+        ran(&mut windows, 1, 0, 10_000_000);
+        let whole = windows.whole(1, 1, MEASURED);
+        assert_eq!(whole.between, (1, 1 + 9_000_000 / 30));
+        assert_eq!(windows.whole_ns(1, 5), 50);
     }
 
     #[test]
