@@ -102,12 +102,7 @@ impl CallWindows {
         // Of the service it is known once a process is traced.
         self.account.cost_ns = cost_of_call(meter.floor_ns(), counts).saturating_add(read_ns);
         let counts = self.with_uncounted(counts);
-        let step = self.account.step(now.0, counts);
-        if let Some(step) = step {
-            let cost_ns = self.account.cost_ns;
-            tracing::debug!(?step, ?counts, cost_ns, "windows of system calls");
-        }
-        step
+        self.account.step(now.0, counts)
     }
 
     /// Adds the CPU time that was not counted.
@@ -314,6 +309,8 @@ impl Account {
     /// Opens or closes a window.
     fn change(&mut self, now_ns: u64, counts: CallCounts) -> WindowStep {
         self.is_open = !self.is_open;
+        let (is_open, cost_ns) = (self.is_open, self.cost_ns);
+        tracing::debug!(is_open, cost_ns, ?counts, "windows of system calls");
         (self.since_ns, self.then) = (now_ns, counts);
         if self.debt.is_none() {
             let granted_ns = self.granted(counts);
