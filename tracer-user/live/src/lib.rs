@@ -32,6 +32,7 @@ mod command;
 mod consumer_setup;
 mod control_group;
 mod counted;
+mod cpu_times;
 mod descendants;
 mod descriptors;
 mod ending;

@@ -75,8 +75,6 @@ pub struct SwitchWindows {
     closed: Option<MonotonicNs>,
     /// Time between windows that are over, in nanoseconds.
     closed_ns: u64,
-    /// How long traced threads had CPUs then, as they had in the windows before, in nanoseconds.
-    ran_between_ns: u64,
 }
 
 /// Sums since the trace began.
@@ -117,7 +115,6 @@ impl SwitchWindows {
             start,
             closed: None,
             closed_ns: 0,
-            ran_between_ns: 0,
         }
     }
 
@@ -204,17 +201,9 @@ impl SwitchWindows {
         match step {
             WindowStep::Close => self.closed = Some(at),
             WindowStep::Open => {
-                let closed_ns = since(self.closed.take(), at);
-                self.closed_ns += closed_ns;
-                self.ran_between_ns += self.account.ran_in(closed_ns);
+                self.closed_ns += since(self.closed.take(), at);
             }
         }
-    }
-
-    /// Returns how long traced threads have had CPUs between windows, in nanoseconds, where they
-    /// had them as much as in the windows before.
-    pub fn ran_between_ns(&self) -> u64 {
-        self.ran_between_ns
     }
 
     /// Returns the time in windows and all time, in nanoseconds, of a trace that ends at this
@@ -246,9 +235,6 @@ struct Account {
     allowed_ns: u64,
     period_ns: u64,
     beside_ns: u64,
-    /// How long traced threads had CPUs in the last period that has closed, and its length until
-    /// then, in nanoseconds.
-    last: (u64, u64),
     random: u64,
 }
 
@@ -263,7 +249,6 @@ impl Account {
             allowed_ns: 0,
             period_ns: 0,
             beside_ns: BESIDE_NS.0,
-            last: (0, 0),
             random: now_ns | 1,
         };
         account.period_ns = account.next_period();
@@ -309,20 +294,11 @@ impl Account {
         let whole = spent * 1_000_000_000 / rate.max(1);
         let whole = u64::try_from(whole).unwrap_or(u64::MAX);
         self.is_open = false;
-        self.last = (seen.ran_ns.saturating_sub(self.then.ran_ns), elapsed);
         self.began_ns = now_ns;
         self.period_ns = whole
             .saturating_sub(elapsed)
             .clamp(LEAST_NS, CLOSED_AT_MOST_NS);
         Some(WindowStep::Close)
-    }
-
-    /// Returns how long traced threads have CPUs in a time, where that is as in the last period, in
-    /// nanoseconds.
-    fn ran_in(&self, ns: u64) -> u64 {
-        let (ran, elapsed) = self.last;
-        let ran = u128::from(ran) * u128::from(ns) / u128::from(elapsed.max(1));
-        u64::try_from(ran).unwrap_or(u64::MAX)
     }
 
     fn begin(&mut self, now_ns: u64, seen: Sums) {
@@ -401,21 +377,6 @@ mod tests {
         assert_eq!(account.step(1_000_002, seen, true), Some(WindowStep::Close));
         assert!(!account.is_open);
         assert!(account.period_ns >= LEAST_NS);
-    }
-
-    #[test]
-    fn threads_have_cpus_between_windows_as_in_the_one_before() {
-        let mut account = Account::new(10, 1);
-        assert_eq!(account.ran_in(1_000_000), 0);
-        let seen = Sums {
-            events: 1_000_000,
-            ran_ns: 30_000_000,
-        };
-        assert_eq!(
-            account.step(40_000_001, seen, false),
-            Some(WindowStep::Close)
-        );
-        assert_eq!(account.ran_in(1_000_000), 750_000);
     }
 
     #[test]

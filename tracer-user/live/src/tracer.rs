@@ -14,6 +14,7 @@ use super::areas::{AreaError, Areas, Look};
 use super::brake::{Brake, MostCounts, StoppedEvents};
 use super::call_windows::{CallWindows, WindowStep};
 use super::command::LastName;
+use super::cpu_times::CpuTimes;
 use super::event_cost::FIRST_NS;
 use super::origin::{self, AreaTag};
 use super::printer::Printer;
@@ -74,7 +75,10 @@ enum Change {
     /// System calls are recorded from now on, or are not.
     Calls(WindowStep),
     /// Switches are recorded from now on.
-    OpenSwitches,
+    OpenSwitches {
+        /// Whether system calls are too.
+        with_calls: bool,
+    },
     /// Switches are not recorded from now on, and neither are system calls, as far as these were.
     CloseSwitches {
         /// Whether system calls were.
@@ -104,6 +108,10 @@ pub struct Tracer {
     call_windows: Option<CallWindows>,
     /// Windows in which switches are recorded, where their cost is bounded.
     switch_windows: Option<SwitchWindows>,
+    /// CPU times of the processes when the last window of switches closed, where system calls have
+    /// windows too, and how long they had CPUs between windows that are over, in nanoseconds.
+    between: Option<CpuTimes>,
+    ran_between_ns: u64,
     /// Brake of both.
     brake: Option<Arc<Brake>>,
     /// Events taken out of the stream.
@@ -153,6 +161,8 @@ impl Tracer {
             wakers: None,
             call_windows: None,
             switch_windows: None,
+            between: None,
+            ran_between_ns: 0,
             brake: None,
             events: 0,
             change: None,
@@ -294,7 +304,7 @@ impl Tracer {
         let stopped = self.release_brake();
         match self.step_switches(now, stopped) {
             None => {}
-            Some(WindowStep::Open) => return self.open_switches(),
+            Some(WindowStep::Open) => return self.open_switches(now),
             Some(WindowStep::Close) => return self.close_switches(now),
         }
         if stopped == Some(StoppedEvents::Calls) {
@@ -302,7 +312,8 @@ impl Tracer {
         }
         let is_open = |windows: &SwitchWindows| windows.is_open();
         if self.change.is_none() && self.switch_windows.as_ref().is_none_or(is_open) {
-            self.step_call_windows(now);
+            let changed = self.step_call_windows(now);
+            self.change = changed.map(|(step, at)| (Change::Calls(step), at));
         }
         self.arm_brake();
     }
@@ -370,40 +381,45 @@ impl Tracer {
         let windows = self.switch_windows.as_mut();
         let closed = windows.map(SwitchWindows::close);
         self.change = closed.map(|at| (Change::CloseSwitches { with_calls }, at));
+        let has_calls = self.call_windows.is_some();
+        self.between = has_calls.then(|| CpuTimes::of(self.processes.live()));
     }
 
-    fn open_switches(&mut self) {
+    fn open_switches(&mut self, now: MonotonicNs) {
         let Some(windows) = &mut self.switch_windows else {
             return;
         };
-        match windows.open() {
-            // All are recorded from then on.
-            Ok(()) => self.change = Some((Change::OpenSwitches, monotonic_now())),
-            Err(error) => tracing::warn!(%error, "switches cannot be recorded for now"),
+        if let Err(error) = windows.open() {
+            tracing::warn!(%error, "switches cannot be recorded for now");
+            return;
         }
+        let before = self.between.take();
+        self.ran_between_ns += before.map_or(0, |before| before.until_now());
+        // Where it is time for both, both have the whole window: it may be a short one.
+        let opened = self.step_call_windows(now);
+        let with_calls = matches!(opened, Some((WindowStep::Open, _)));
+        // All are recorded from then on.
+        self.change = Some((Change::OpenSwitches { with_calls }, monotonic_now()));
     }
 
-    /// Opens or closes a window in which system calls are recorded, where it is time.
-    fn step_call_windows(&mut self, now: MonotonicNs) {
-        let Some(windows) = &mut self.call_windows else {
-            return;
-        };
-        let between = self.switch_windows.as_ref();
-        let uncounted_ns = between.map_or(0, SwitchWindows::ran_between_ns);
-        let change = match windows.step(now, self.events, uncounted_ns) {
-            None => None,
+    /// Opens or closes a window in which system calls are recorded, where it is time. Returns the
+    /// moment from which the stream is to take them, or no more.
+    fn step_call_windows(&mut self, now: MonotonicNs) -> Option<(WindowStep, MonotonicNs)> {
+        let windows = self.call_windows.as_mut()?;
+        let step = windows.step(now, self.events, self.ran_between_ns)?;
+        let at = match step {
             // All calls are recorded from then on.
-            Some(WindowStep::Open) => match windows.open() {
-                Ok(()) => Some((WindowStep::Open, monotonic_now())),
+            WindowStep::Open => match windows.open() {
+                Ok(()) => monotonic_now(),
                 Err(error) => {
                     tracing::warn!(%error, "system calls cannot be recorded for now");
-                    None
+                    return None;
                 }
             },
             // All were recorded up to then.
-            Some(WindowStep::Close) => Some((WindowStep::Close, windows.close())),
+            WindowStep::Close => windows.close(),
         };
-        self.change = change.map(|(step, at)| (Change::Calls(step), at));
+        Some((step, at))
     }
 
     /// Has the stream record that a window has opened or closed, once it has come there.
@@ -419,13 +435,10 @@ impl Tracer {
         };
         let (step, mut types) = match change {
             Change::Calls(step) => (step, system_calls()),
-            Change::OpenSwitches => (WindowStep::Open, EventSet::EMPTY),
-            Change::CloseSwitches { with_calls } => {
-                let calls = with_calls.then(system_calls);
-                (WindowStep::Close, calls.unwrap_or(EventSet::EMPTY))
-            }
+            Change::OpenSwitches { with_calls } => (WindowStep::Open, calls_where(with_calls)),
+            Change::CloseSwitches { with_calls } => (WindowStep::Close, calls_where(with_calls)),
         };
-        if let (Change::OpenSwitches | Change::CloseSwitches { .. }, Some(windows)) =
+        if let (Change::OpenSwitches { .. } | Change::CloseSwitches { .. }, Some(windows)) =
             (change, &mut self.switch_windows)
         {
             self.has_reopened |= step == WindowStep::Open;
@@ -923,6 +936,15 @@ impl Tracer {
                 self.processes.name(pid, tid, comm);
             }
         }
+    }
+}
+
+/// Returns these types, or none.
+fn calls_where(wanted: bool) -> EventSet {
+    if wanted {
+        system_calls()
+    } else {
+        EventSet::EMPTY
     }
 }
 

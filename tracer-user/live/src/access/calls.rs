@@ -2,7 +2,6 @@
 //! for windows in which calls are recorded.
 
 use std::collections::HashMap;
-use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex};
 
 use tracer_area::monotonic_now;
@@ -11,6 +10,7 @@ use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_kernel::CallCounts;
 
 use super::service::{Link, lock};
+use crate::cpu_times::cpu_ns;
 
 /// Counts of what the service has given.
 #[derive(Debug, Default)]
@@ -100,25 +100,6 @@ impl CallTally {
             ..CallCounts::default()
         }
     }
-}
-
-/// Returns the CPU time that a process has had, in nanoseconds; `None` where there is none of this
-/// pid.
-fn cpu_ns(pid: i32) -> Option<u64> {
-    let mut clock: libc::clockid_t = 0;
-    // SAFETY: it is valid for a write.
-    let failed = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
-    if failed != 0 {
-        return None;
-    }
-    let mut time = MaybeUninit::<libc::timespec>::zeroed();
-    // SAFETY: it is valid for a write.
-    let failed = unsafe { libc::clock_gettime(clock, time.as_mut_ptr()) };
-    // SAFETY: all-zero bytes are valid.
-    let time = unsafe { time.assume_init() };
-    let seconds = u64::try_from(time.tv_sec).ok()?;
-    let nanos = u64::try_from(time.tv_nsec).ok()?;
-    (failed == 0).then_some(seconds * 1_000_000_000 + nanos)
 }
 
 /// System calls that the service records while a conversation's filter lets them through.
