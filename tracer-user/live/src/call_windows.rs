@@ -221,21 +221,24 @@ fn cost_of_call(floor_ns: u64, counts: CallCounts) -> u64 {
     cost_ns.clamp(least, most)
 }
 
-/// Calls of the first window beyond what they might cost: what a program does first says much, and
-/// it may begin when the reader does not look. Half of what is granted pays for them, so that the
-/// other windows do not have to wait for all of it.
+/// The first window. It may cost too much: what a program does first says much, and it may begin
+/// when the reader does not look. Half of what is granted later pays for that, so that the other
+/// windows do not have to wait for all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Debt {
+struct FirstWindow {
     calls: u64,
-    /// Cost that was granted when the window closed, in nanoseconds.
+    /// Cost that was granted when it closed, in nanoseconds.
     granted_ns: u64,
 }
 
-impl Debt {
-    /// Returns what is left of it once so much is granted, where a call costs `cost_ns`.
-    fn left(self, granted_ns: u64, cost_ns: u64) -> u64 {
+impl FirstWindow {
+    /// Returns what is still to be paid for it once so much is granted, where a call costs
+    /// `cost_ns`, in nanoseconds.
+    fn owed(self, granted_ns: u64, cost_ns: u64) -> u64 {
         let paid = granted_ns.saturating_sub(self.granted_ns) / 2;
-        self.calls.saturating_mul(cost_ns).saturating_sub(paid)
+        let paid = paid.saturating_add(self.granted_ns);
+        let cost = self.calls.saturating_mul(cost_ns);
+        cost.saturating_sub(paid.saturating_add(AT_FIRST_NS))
     }
 }
 
@@ -251,8 +254,8 @@ struct Account {
     then: CallCounts,
     /// Cost that all windows may have had, as it was known at the last step, in nanoseconds.
     allowed_ns: u64,
-    /// Debt of the first window.
-    debt: Option<Debt>,
+    /// The first window, once it has closed.
+    first: Option<FirstWindow>,
     /// Cost of the next window, in nanoseconds.
     next_ns: u64,
     random: u64,
@@ -267,7 +270,7 @@ impl Account {
             since_ns: now_ns,
             then: CallCounts::default(),
             allowed_ns: AT_FIRST_NS,
-            debt: None,
+            first: None,
             next_ns: 0,
             random: now_ns | 1,
         }
@@ -281,8 +284,8 @@ impl Account {
     fn step(&mut self, now_ns: u64, counts: CallCounts) -> Option<WindowStep> {
         let spent = counts.calls.saturating_mul(self.cost_ns);
         let granted = self.granted(counts);
-        let debt = self.debt;
-        let owed = debt.map_or(0, |debt| debt.left(granted, self.cost_ns));
+        let first = self.first;
+        let owed = first.map_or(0, |first| first.owed(granted, self.cost_ns));
         let allowed = granted.saturating_add(AT_FIRST_NS).saturating_add(owed);
         self.allowed_ns = allowed;
         if self.is_open {
@@ -312,14 +315,10 @@ impl Account {
         let (is_open, cost_ns) = (self.is_open, self.cost_ns);
         tracing::debug!(is_open, cost_ns, ?counts, "windows of system calls");
         (self.since_ns, self.then) = (now_ns, counts);
-        if self.debt.is_none() {
-            let granted_ns = self.granted(counts);
-            let paid_for = granted_ns.saturating_add(AT_FIRST_NS) / self.cost_ns.max(1);
-            self.debt = Some(Debt {
-                calls: counts.calls.saturating_sub(paid_for),
-                granted_ns,
-            });
-        }
+        self.first.get_or_insert(FirstWindow {
+            calls: counts.calls,
+            granted_ns: self.granted(counts),
+        });
         if self.is_open {
             WindowStep::Open
         } else {
