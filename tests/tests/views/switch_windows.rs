@@ -141,3 +141,50 @@ fn a_log_has_all_switches_of_its_windows_and_none_between_them() {
         "{text}"
     );
 }
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_burst_of_system_calls_does_not_keep_later_windows_from_having_some() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (program, log) = (
+        dist::compile("sudden", folder.path()).unwrap(),
+        folder.path().join("log"),
+    );
+    let mut tool = Command::new(dist::tracer_user().unwrap());
+    tool.args(["run", "--switch-cost", "1", "--call-cost", "1"]);
+    tool.args(["--events", "switch,wakeup,exit,syscall"]);
+    tool.arg("--log").arg(&log).arg("--").arg(program).arg("8");
+    let output = tool.output().unwrap();
+    // On a busy machine some may be lost, which it says.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+
+    let mut tool = Command::new(dist::tracer_user().unwrap());
+    let read = tool.arg("read").arg(&log).args(["--format", "json"]);
+    let read = read.output().unwrap();
+    let (mut are_recorded, mut calls) = (true, vec![0]);
+    for line in String::from_utf8(read.stdout).unwrap().lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match event["type"].as_str() {
+            Some("posix_trace_filter") => {
+                // The identifier of the beginning of a system call.
+                const SYSCALL_ENTER: u64 = 43;
+                let filter = event["data"]["new_filter"].as_array().unwrap();
+                let before = are_recorded;
+                are_recorded = !filter.contains(&SYSCALL_ENTER.into());
+                if are_recorded && !before {
+                    calls.push(0);
+                }
+            }
+            Some("linux_trace_syscall_enter") => {
+                assert!(are_recorded, "{event}");
+                *calls.last_mut().unwrap() += 1;
+            }
+            _ => {}
+        }
+    }
+    let later: u64 = calls.iter().skip(1).sum();
+    assert!(calls[0] > 0 && later > 100, "{calls:?}");
+}
