@@ -9,7 +9,7 @@ pub struct CpuTimes(HashMap<i32, u64>);
 
 impl CpuTimes {
     /// Asks the clocks of these processes.
-    pub fn of(pids: impl Iterator<Item = i32>) -> Self {
+    pub fn ask(pids: impl Iterator<Item = i32>) -> Self {
         Self(pids.filter_map(|pid| Some((pid, cpu_ns(pid)?))).collect())
     }
 
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn the_time_of_processes_goes_on_while_they_run() {
         let none = PID_LIMIT.cast_signed();
-        let times = CpuTimes::of([own_pid(), none].into_iter());
+        let times = CpuTimes::ask([own_pid(), none].into_iter());
         assert_eq!(times.0.len(), 1);
         let from = cpu_ns(own_pid()).unwrap();
         while cpu_ns(own_pid()).unwrap() < from + 20_000_000 {}

@@ -382,7 +382,7 @@ impl Tracer {
         let closed = windows.map(SwitchWindows::close);
         self.change = closed.map(|at| (Change::CloseSwitches { with_calls }, at));
         let has_calls = self.call_windows.is_some();
-        self.between = has_calls.then(|| CpuTimes::of(self.processes.live()));
+        self.between = has_calls.then(|| CpuTimes::ask(self.processes.live()));
     }
 
     fn open_switches(&mut self, now: MonotonicNs) {
