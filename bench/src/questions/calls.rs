@@ -4,10 +4,10 @@
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
 use super::super::contest::{Contest, Goal, Run};
 use super::super::meanwhile::{self, Whom};
@@ -274,13 +274,15 @@ pub fn redis(bench: &Workbench) -> anyhow::Result<Contest<'_>> {
 }
 
 /// Redis, without a file. Killed when dropped.
-struct Server {
+#[derive(Debug)]
+pub(super) struct Server {
     child: Child,
     port: String,
 }
 
 impl Server {
-    fn start() -> anyhow::Result<Self> {
+    /// Starts it, and waits until it accepts connections.
+    pub(super) fn start() -> anyhow::Result<Self> {
         // Free a moment ago.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let port = port.to_string();
@@ -303,6 +305,46 @@ impl Server {
         }
         bail!("redis-server accepts no connection")
     }
+
+    /// Measures the time of so many requests of each kind by each of so many clients, which ask at
+    /// once: the mean of theirs.
+    pub(super) fn ask(
+        &self,
+        tool: Option<&dyn Tool>,
+        requests: u64,
+        clients: usize,
+    ) -> anyhow::Result<Run> {
+        let attached = tool
+            .map(|tool| tool.attach(&[self.child.id()]))
+            .transpose()?;
+        let times = thread::scope(|scope| {
+            let client = || scope.spawn(|| self.time_of(requests));
+            let started: Vec<_> = std::iter::repeat_with(client).take(clients).collect();
+            let times = started.into_iter().map(|client| {
+                let joined = client.join();
+                joined.map_err(|_panic| anyhow!("a client's thread has panicked"))?
+            });
+            times.collect::<anyhow::Result<Vec<f64>>>()
+        })?;
+        let seen = attached.map(|attached| attached.finish()).transpose()?;
+        let all: f64 = times.iter().sum();
+        let run = Run::new(all / super::super::tools::as_float(u64::try_from(clients)?));
+        Ok(match seen {
+            Some(seen) => seen.beside(run),
+            None => run,
+        })
+    }
+
+    /// Returns the seconds that redis-benchmark takes for so many requests of each kind.
+    fn time_of(&self, requests: u64) -> anyhow::Result<f64> {
+        let printed = process::output(
+            Command::new(Path::new("redis-benchmark"))
+                .args(["-h", "127.0.0.1", "-p", &self.port, "-t", "set,get"])
+                .args(["-n", &requests.to_string(), "--csv"]),
+        )?;
+        seconds(&printed, requests)
+            .with_context(|| format!("redis-benchmark has printed: {printed}"))
+    }
 }
 
 impl Drop for Server {
@@ -312,25 +354,9 @@ impl Drop for Server {
     }
 }
 
-/// Measures the time of the requests.
-pub(super) fn asking(tool: Option<&dyn Tool>, requests: u64) -> anyhow::Result<Run> {
-    let server = Server::start()?;
-    let attached = tool
-        .map(|tool| tool.attach(&[server.child.id()]))
-        .transpose()?;
-    let printed = process::output(
-        Command::new(Path::new("redis-benchmark"))
-            .args(["-h", "127.0.0.1", "-p", &server.port, "-t", "set,get"])
-            .args(["-n", &requests.to_string(), "--csv"]),
-    )?;
-    let seconds = seconds(&printed, requests)
-        .with_context(|| format!("redis-benchmark has printed: {printed}"))?;
-    let seen = attached.map(|attached| attached.finish()).transpose()?;
-    let run = Run::new(seconds);
-    Ok(match seen {
-        Some(seen) => seen.beside(run),
-        None => run,
-    })
+/// Measures the time of the requests to a server of their own.
+fn asking(tool: Option<&dyn Tool>, requests: u64) -> anyhow::Result<Run> {
+    Server::start()?.ask(tool, requests, 1)
 }
 
 /// Sums the time that `requests` requests of each kind took: of each kind, a line has its name and
