@@ -111,9 +111,12 @@ fn push_finding(out: &mut String, position: usize, found: &RuleFinding, facts: &
     let what = format!("{} {}", short(&found.who), short(&found.what));
     // What was lost may have more of it.
     let least = if facts.is_lossy() { "at least " } else { "" };
-    let (of, in_all) = match facts.statistics.summary.unrecorded.switches {
-        Some(_) => ("in windows: ", ""),
-        None => ("", " in all"),
+    // Processes and their ends are recorded all the time.
+    let has_windows = facts.statistics.summary.unrecorded.switches.is_some();
+    let (of, in_all) = if has_windows && found.rule != "processes" {
+        ("in windows: ", "")
+    } else {
+        ("", " in all")
     };
     out.push_str(&format!(
         "\n{position}. {least}{} [{}] {}\n",

@@ -62,7 +62,8 @@ pub fn many_short(facts: &TraceFacts) -> Vec<RuleFinding> {
             object: None,
             by: None,
             ns: sum.ns,
-            share: thousandths(time, facts.seen()),
+            // It is known of all the time.
+            share: thousandths(time, facts.wall()),
             count: sum.count,
             longest: None,
             sure: Sure::Measured,
