@@ -6,7 +6,8 @@
 //! spent, and each call that is recorded spends what it costs: its thread, and where no CPU is idle
 //! also what the tracer needs to read it. Who makes few calls is recorded as a whole. After a
 //! window, the next one opens once there is enough for all of it; how long it is to be is chosen at
-//! random, so that windows do not keep step with the program.
+//! random, so that windows do not keep step with the program. What the first one has cost too much
+//! is paid off by and by.
 
 use std::io;
 

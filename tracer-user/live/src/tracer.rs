@@ -939,7 +939,7 @@ impl Tracer {
     }
 }
 
-/// Returns these types, or none.
+/// Returns the types of system calls where these are wanted, and else none.
 fn calls_where(wanted: bool) -> EventSet {
     if wanted {
         system_calls()
