@@ -37,6 +37,7 @@
 #include <time.h>
 #include <trace.h>
 #include <unistd.h>
+#include "task_clock.h"
 
 enum cause { COMPUTE, MUTEX_COMPUTE, MUTEX_SLEEP, MUTEX_THIRD, PIPE, CONDITION, SOCKET, FSYNC, FAULT, HOG, TIMER, STOP, CAUSES };
 static const char *const names[] = {"compute", "mutex_compute", "mutex_sleep", "mutex_third", "pipe", "condition",
@@ -48,8 +49,8 @@ enum { FILE_BYTES = 32 << 20, BLOCK = 128 << 10 };
 /* What processes share. */
 static struct {
 	_Atomic long least, most;
-	/* How long the request took. */
-	long whole;
+	/* How long the request took, and how long of it who waits for others was running. */
+	long whole, own;
 	/* When the cause began. */
 	_Atomic long since;
 	_Atomic int is_stopping;
@@ -59,7 +60,7 @@ static struct {
 static enum cause job;
 static long delay;
 static _Atomic int is_spinning;
-static sem_t is_held, is_third_held, to_helper, to_third, to_hog, to_spinner;
+static sem_t is_held, is_third_held, is_answered, to_helper, to_third, to_hog, to_spinner;
 static pthread_mutex_t first = PTHREAD_MUTEX_INITIALIZER, second = PTHREAD_MUTEX_INITIALIZER,
 		       around = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -81,14 +82,6 @@ static long now(void)
 	return time.tv_sec * 1000000000L + time.tv_nsec;
 }
 
-/* Nanoseconds that the thread had a CPU. */
-static long ran(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-	return time.tv_sec * 1000000000L + time.tv_nsec;
-}
-
 /* Nanoseconds that the thread has waited for a CPU or had one, as the kernel counts them. The time that it had one is not
  * taken from schedstat, where it is as old as the last tick or switch. */
 static long busy(void)
@@ -99,7 +92,7 @@ static long busy(void)
 	if (file < 0)
 		file = open("/proc/thread-self/schedstat", O_RDONLY);
 	check(pread(file, text, sizeof text - 1, 0) > 0 && sscanf(text, "%*d %ld", &waited) == 1, "schedstat");
-	return ran() + waited;
+	return task_clock() + waited;
 }
 
 /* Notes how long the thread neither had a CPU nor waited for one, since now() - busy() was so. */
@@ -111,12 +104,12 @@ static void slept_since(long start)
 
 static void compute(long ns)
 {
-	long start = now(), start_ran = ran();
+	long start = now(), start_ran = task_clock();
 	shared->since = start;
 	while (now() < start + ns)
 		;
-	shared->least = ran() - start_ran;
-	/* A guest's CPU may stand still meanwhile: the kernel says that the thread had it. */
+	shared->least = task_clock() - start_ran;
+	/* Or all the time, where that clock is the thread's own one. */
 	shared->most = now() - start;
 }
 
@@ -144,6 +137,7 @@ static void *help(void *unused)
 	be(HELPER, "helper", 1);
 	for (;;) {
 		char byte = 0;
+		long ran_before = task_clock();
 		sem_wait(&to_helper);
 		switch (job) {
 		case MUTEX_COMPUTE:
@@ -181,6 +175,10 @@ static void *help(void *unused)
 		default:
 			break;
 		}
+		/* It runs to be woken and to answer, too. */
+		if (job == MUTEX_COMPUTE || job == PIPE || job == CONDITION)
+			shared->most += task_clock() - ran_before - shared->least;
+		sem_post(&is_answered);
 	}
 	return unused;
 }
@@ -230,10 +228,10 @@ static void serve(void)
 	long ns, ran_before;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	be(SERVER, "server", 1);
-	while (ran_before = ran(), read(server_ends[1], &ns, sizeof ns) == sizeof ns) {
+	while (ran_before = task_clock(), read(server_ends[1], &ns, sizeof ns) == sizeof ns) {
 		compute(ns);
 		/* It runs to read and to answer, too. */
-		shared->most += ran() - ran_before - shared->least;
+		shared->most += task_clock() - ran_before - shared->least;
 		check(write(server_ends[1], &ns, sizeof ns) == sizeof ns, "write");
 	}
 	_exit(0);
@@ -264,7 +262,8 @@ static volatile char *pages;
 static void request(trace_event_id_t begin, trace_event_id_t end, unsigned index)
 {
 	char byte = 0, block[4096];
-	long start, began;
+	long start, began, own;
+	int waits_for_others = (job >= MUTEX_COMPUTE && job <= SOCKET);
 	struct rusage usage, after;
 	size_t at = index * (size_t)BLOCK % FILE_BYTES;
 
@@ -284,6 +283,7 @@ static void request(trace_event_id_t begin, trace_event_id_t end, unsigned index
 	memset(block, index, sizeof block);
 	getrusage(RUSAGE_THREAD, &usage);
 
+	own = task_clock();
 	began = now();
 	posix_trace_event(begin, &index, sizeof index);
 	switch (job) {
@@ -339,8 +339,11 @@ static void request(trace_event_id_t begin, trace_event_id_t end, unsigned index
 	}
 	posix_trace_event(end, &index, sizeof index);
 	shared->whole = now() - began;
+	shared->own = waits_for_others ? task_clock() - own : 0;
 
 	is_spinning = 0;
+	if (job == MUTEX_COMPUTE || job == MUTEX_SLEEP || job == MUTEX_THIRD || job == PIPE || job == CONDITION)
+		sem_wait(&is_answered);
 	/* What has passed before the request began does not delay it. */
 	if (shared->since < began)
 		shared->least -= began - shared->since < shared->least ? began - shared->since : shared->least;
@@ -385,6 +388,7 @@ int main(int argc, char **argv)
 	      "posix_trace_eventid_open");
 	sem_init(&is_held, 0, 0);
 	sem_init(&is_third_held, 0, 0);
+	sem_init(&is_answered, 0, 0);
 	sem_init(&to_helper, 0, 0);
 	sem_init(&to_third, 0, 0);
 	sem_init(&to_hog, 0, 0);
@@ -399,7 +403,7 @@ int main(int argc, char **argv)
 		job = rand_r(&seed) % CAUSES;
 		delay = 100000 + rand_r(&seed) % 400000;
 		request(begin, end, i);
-		printf("%s %ld %ld %ld\n", names[job], shared->least, shared->most, shared->whole);
+		printf("%s %ld %ld %ld %ld\n", names[job], shared->least, shared->most, shared->whole, shared->own);
 	}
 	printf("threads");
 	for (int i = 0; i < THREADS; i++)

@@ -1,6 +1,7 @@
 /*
  * Programs that touch and take memory. Each is compiled with `-DPROGRAM_NAME`.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,8 +14,9 @@
  * Touches pages for the first time: by itself, and by having the kernel write to them. Then a thread
  * with little on its stack naps so many times.
  *
- * faults PAGES [NAPS]; prints "touched FIRST LAST" and "filled FIRST LAST" (addresses), and "faults
- * COUNT" for what the kernel counted meanwhile.
+ * faults PAGES [NAPS]; prints "touched FIRST LAST" and "filled FIRST LAST" (addresses), "faults
+ * COUNT" for what the kernel counted meanwhile, and "naps COUNT" for those naps in which the thread
+ * left its CPU: a nap is over at once where its time is before the thread leaves.
  */
 #include "handshake.h"
 
@@ -40,9 +42,12 @@ static long faults(void)
 static void *nap(void *naps)
 {
     struct timespec pause = {0, 1000};
+    struct rusage usage;
 
     for (int i = 0; i < *(int *)naps; i++)
         nanosleep(&pause, NULL);
+    getrusage(RUSAGE_THREAD, &usage);
+    printf("naps %ld\n", usage.ru_nvcsw);
     return NULL;
 }
 
@@ -79,23 +84,25 @@ int main(int argc, char **argv)
 
 #ifdef PROGRAM_majors
 /* majors FILE PAGES: touches so many pages of a file that is in no cache, far from each other, and prints "major N", the
- * major faults that the kernel counts for that. */
+ * major faults that the kernel counts for that, and "slept N", how often it left its CPU for them: a device may be done
+ * before. */
 #include "handshake.h"
 
 enum { FAR = 64 * 4096 };
 
-static long majors(void)
+static struct rusage usage(void)
 {
 	struct rusage usage;
 
 	if (getrusage(RUSAGE_SELF, &usage))
 		must("getrusage", errno);
-	return usage.ru_majflt;
+	return usage;
 }
 
 int main(int argc, char **argv)
 {
-	long pages = argc > 2 ? atol(argv[2]) : 1, before;
+	long pages = argc > 2 ? atol(argv[2]) : 1;
+	struct rusage before, after;
 	int file = argc > 1 ? open(argv[1], O_RDONLY) : -1;
 	volatile char sum = 0;
 	char *all;
@@ -108,10 +115,12 @@ int main(int argc, char **argv)
 		must("mmap", errno);
 	puts("ready");
 	wait_for_go(NULL);
-	before = majors();
+	before = usage();
 	for (long page = 0; page < pages; page++)
 		sum += all[page * FAR];
-	printf("major %ld\n", majors() - before);
+	after = usage();
+	printf("major %ld\n", after.ru_majflt - before.ru_majflt);
+	printf("slept %ld\n", after.ru_nvcsw - before.ru_nvcsw);
 	wait_for_end();
 	return sum == 1;
 }

@@ -899,17 +899,19 @@ fn faults_that_wait_for_a_device_are_the_major_ones_that_the_kernel_counts() {
     assert!(target.end().unwrap().success());
 
     let major = values_after(&said, "major").unwrap()[0][0];
+    let slept = values_after(&said, "slept").unwrap()[0][0];
     assert!(major >= PAGES as u64 / 2, "not from a disk: {said:?}");
+    assert!(slept > 0, "the disk is too fast for this test: {said:?}");
     let stat = stat_of(&log);
     let waited = rows(&stat, "faults", "comm", "majors")[0]["from_device"]
         .as_u64()
         .unwrap();
     // Those of its beginning are not among the ones that it counts; some need not wait, as others
-    // have asked for the page.
+    // have asked for the page, or the device is done first.
     let lost = stat["not_reported"].as_u64().unwrap();
     assert!(
-        waited + lost + 2 >= major && waited <= major + 2,
-        "{waited} {major}"
+        waited + lost + 2 >= slept && waited <= major + 2,
+        "{waited} {slept} {major}"
     );
 }
 
