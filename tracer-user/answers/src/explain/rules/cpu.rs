@@ -245,7 +245,7 @@ pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
                 "most or many of them are writes to pages that are of a file, were read before, or \
                  are shared since a fork that was not recorded"
             }
-            (false, _) => "memory that is touched for the first time",
+            (false, _) => "memory or pages of files that are touched for the first time",
         };
         found.what = format!("ran in the kernel for page faults: {why}");
         found.next = "stat --add-events fault".to_owned();
