@@ -542,7 +542,7 @@ fn a_process_that_waits_for_work_does_not_hang() {
 }
 
 /// Calls that `busy_loop` makes in the tests of estimates.
-const MANY_CALLS: u64 = 4_000_000;
+const MANY_CALLS: u64 = 12_000_000;
 
 /// Checks that the calls of a program that makes very many were recorded for a part of the time,
 /// and that what is said of all of them is right.
