@@ -167,12 +167,12 @@ CASE(a_thread_that_jumps_out_of_emissions_leaves_the_stream_as_it_was)
 }
 
 static volatile pid_t emitting;
-static volatile int is_child, forks;
+static volatile int is_child, forks, is_over;
 
 static void fork_and_return(int signal)
 {
     (void)signal;
-    if (is_child || forks == 200)
+    if (is_child || is_over)
         return;
     if (fork() == 0) {
         is_child = 1;
@@ -197,7 +197,7 @@ static void emit_numbered(int number)
 /* A process whose timer's handler makes a child again and again, amid emissions too, and returns in both. */
 static void emit_and_fork(int inheritance)
 {
-    enum { OWN = 200000, OF_CHILD = 100 };
+    enum { OWN = 1000000, OF_CHILD = 100 };
     struct itimerval every = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
     trace_attr_t attr = attributes(64 << 20, POSIX_TRACE_UNTIL_FULL);
     int i, own = 0, of_children = 0;
@@ -215,6 +215,7 @@ static void emit_and_fork(int inheritance)
     CHECK(setitimer(ITIMER_REAL, &every, NULL) == 0);
     for (i = 0; i < OWN && !is_child; i++)
         emit_numbered(i);
+    is_over = 1;
     if (is_child) {
         for (i = 0; i < OF_CHILD; i++)
             emit_numbered(-1 - i);

@@ -11,12 +11,12 @@ use super::emitter;
 use super::in_hand::{Change, InHand};
 use super::process;
 use super::tls;
-use super::windows::{self, OwnWindows};
+use super::windows::{self, ChangeWindows};
 use crate::layout::chunk::Chunk;
 use crate::layout::chunk_ref::{ChunkRef, Shape};
 use crate::layout::identity::Identity;
 use crate::layout::mapping::Parts;
-use crate::layout::pool::Pool;
+use crate::layout::pool::{Pool, Windows as _};
 use crate::layout::ticks::TickSource;
 use crate::system::errno;
 
@@ -210,8 +210,9 @@ impl ThreadState {
         for (slot, old, new) in self.in_hand.chunks() {
             let per_stream = self.streams.get(slot);
             for base in [old, new].into_iter().flatten() {
-                windows::make_private(base);
-                if let Some(shape) = per_stream.and_then(PerStream::shape) {
+                if windows::make_private(base)
+                    && let Some(shape) = per_stream.and_then(PerStream::shape)
+                {
                     // So it is no chunk of a chain, and in no state.
                     shape.chunk_at(base).header.chain.store(u32::MAX, Relaxed);
                 }
@@ -219,9 +220,9 @@ impl ThreadState {
         }
         if self.busy.get() != 0 {
             let chunks = self.streams.iter().map(|one| one.chunk.load(Relaxed));
-            chunks
-                .filter_map(NonNull::new)
-                .for_each(windows::make_private);
+            for base in chunks.filter_map(NonNull::new) {
+                windows::make_private(base);
+            }
         }
     }
 
@@ -319,12 +320,11 @@ impl ThreadState {
         let Some(pool) = self.pool(per_stream, parts, slot) else {
             return false;
         };
-        let forks = process::forks();
-        if per_stream.generation.get() == 0 {
+        if pool.generation == 0 {
             return true;
         }
         let identity = self.identity();
-        let is_there = self.change(&pool, parts, |change| {
+        let changed = self.change(&pool, parts, |change| {
             change.set_old(per_stream.chunk.load(Relaxed));
             // From here on a handler cannot reach the old chunk.
             let old = NonNull::new(per_stream.chunk.swap(std::ptr::null_mut(), AcqRel))
@@ -336,33 +336,39 @@ impl ThreadState {
                 old.as_ref(),
                 |chunk_ref| change.set_new(chunk_ref.base),
             );
-            if new.is_none() && process::forks() == forks {
+            if new.is_none() && !pool.windows.is_left() {
                 match &old {
                     Some(old) => old.header.refused.fetch_add(1, Relaxed),
                     None => control.refused_no_chunk.fetch_add(1, Relaxed),
                 };
                 emitter::shut_where_nothing_is_overwritten(control);
             }
-            if let Some(chunk_ref) = new.as_ref().or(old.as_ref()) {
+            let chunk_ref = new.as_ref().or(old.as_ref());
+            if let Some(chunk_ref) = chunk_ref {
                 self.install(per_stream, &pool, chunk_ref);
             }
-            new.is_some()
+            (new.is_some(), chunk_ref.map(|chunk_ref| chunk_ref.base))
         });
-        if process::forks() != forks {
-            per_stream.chunk.store(std::ptr::null_mut(), Relaxed);
+        if pool.windows.is_left() {
+            // Another chunk is the child's own, which its handler has got.
+            if let Some((_, Some(parents))) = changed {
+                let (parents, none) = (parents.as_ptr(), std::ptr::null_mut());
+                let chunk = &per_stream.chunk;
+                let _ = chunk.compare_exchange(parents, none, AcqRel, Relaxed);
+            }
             return true;
         }
-        if is_there.is_none() && control.generation.load(Acquire) == per_stream.generation.get() {
+        if changed.is_none() && control.generation.load(Acquire) == per_stream.generation.get() {
             control.refused_no_chunk.fetch_add(1, Relaxed);
             emitter::shut_where_nothing_is_overwritten(control);
         }
-        is_there.unwrap_or(false)
+        changed.is_some_and(|(is_there, _)| is_there)
     }
 
     /// Changes a pool; `None` where the stream has ended, or too many threads change it.
     fn change<R>(
         &self,
-        pool: &Pool<'static, OwnWindows>,
+        pool: &Pool<'static, ChangeWindows>,
         parts: Parts<'static>,
         act: impl FnOnce(&Change) -> R,
     ) -> Option<R> {
@@ -370,12 +376,11 @@ impl ThreadState {
         self.give_up_left(here, parts);
         let unknown = Change::default();
         let change = self.in_hand.begin(here, pool.slot).unwrap_or(&unknown);
-        let forks = process::forks();
         let entered = pool.enter(self.identity(), |entry| change.set_entry(entry));
         let result = entered.map(|entered| {
             let result = act(change);
             // In a child that a handler has made meanwhile the entry is the parent's.
-            if process::forks() == forks {
+            if !pool.windows.is_left() {
                 entered.leave();
             }
             result
@@ -432,7 +437,7 @@ impl ThreadState {
     fn install(
         &self,
         per_stream: &PerStream,
-        pool: &Pool<'static, OwnWindows>,
+        pool: &Pool<'static, ChangeWindows>,
         chunk_ref: &ChunkRef<'static>,
     ) {
         let (none, base) = (std::ptr::null_mut(), chunk_ref.base.as_ptr());
@@ -547,7 +552,10 @@ impl ThreadState {
     /// Leaves a chunk of the stream to any thread that needs one.
     fn leave(&self, per_stream: &PerStream, parts: Parts<'static>, slot: usize, base: NonNull<u8>) {
         if let Some(pool) = self.pool(per_stream, parts, slot) {
-            self.change(&pool, parts, |_| pool.end(&pool.shape.chunk_at(base)));
+            self.change(&pool, parts, |change| {
+                change.set_old(base.as_ptr());
+                pool.end(&pool.shape.chunk_at(base));
+            });
         }
     }
 
@@ -556,14 +564,16 @@ impl ThreadState {
         per_stream: &PerStream,
         parts: Parts<'static>,
         slot: usize,
-    ) -> Option<Pool<'static, OwnWindows>> {
+    ) -> Option<Pool<'static, ChangeWindows>> {
+        // Before the generation is looked at: a child's is none.
+        let windows = ChangeWindows::new();
         Some(Pool {
             parts,
             slot,
             control: parts.stream(slot)?,
             generation: per_stream.generation.get(),
             shape: per_stream.shape()?,
-            windows: OwnWindows,
+            windows,
         })
     }
 }

@@ -18,6 +18,54 @@ use crate::system::errno;
 static MAPPED: [AtomicPtr<u8>; WINDOW_SLOTS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; WINDOW_SLOTS];
 
+/// The windows as this process has them, for one change of a pool by one of its threads. In a child
+/// that a handler has made amid the change there are none any more: what the child's copy of that
+/// code still does must not be done twice.
+#[derive(Clone, Copy)]
+pub(super) struct ChangeWindows {
+    /// [`process::forks`] as the change began.
+    forks: u32,
+}
+
+impl ChangeWindows {
+    pub(super) fn new() -> Self {
+        Self {
+            forks: process::forks(),
+        }
+    }
+}
+
+impl Windows for ChangeWindows {
+    fn count(&self) -> usize {
+        OwnWindows.count()
+    }
+
+    fn base(&self, index: usize) -> Option<NonNull<u8>> {
+        let base = OwnWindows.base(index)?;
+        // Mapping it may take long.
+        (!self.is_left()).then_some(base)
+    }
+
+    fn provide(&self, base: NonNull<u8>, bytes: usize) -> bool {
+        OwnWindows.provide(base, bytes) && !self.is_left()
+    }
+
+    fn ticks(&self) -> Option<u64> {
+        OwnWindows.ticks()
+    }
+
+    fn note_overwritten(&self, control: &StreamControl, first: Option<u64>, closed_at: u64) {
+        if !self.is_left() {
+            OwnWindows.note_overwritten(control, first, closed_at);
+        }
+    }
+
+    #[inline(always)]
+    fn is_left(&self) -> bool {
+        process::forks() != self.forks
+    }
+}
+
 /// The windows as this process has them. Async-signal-safe.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnWindows;
@@ -66,12 +114,13 @@ impl Windows for OwnWindows {
 }
 
 /// Puts private, empty memory in place of the window that has this address, and forgets the window,
-/// in a forked child. Code that still has the address does not reach the area by it any more.
-pub(super) fn make_private(address: NonNull<u8>) {
+/// in a forked child. Returns whether code that still has the address does not reach the area by it
+/// any more.
+pub(super) fn make_private(address: NonNull<u8>) -> bool {
     let start = address.addr().get() / WINDOW_BYTES * WINDOW_BYTES;
     let mut mapped = MAPPED.iter();
     let Some(window) = mapped.find(|mapped| mapped.load(Relaxed).addr() == start) else {
-        return;
+        return true;
     };
     // SAFETY: the window is a mapping of this library, all of which is replaced by one that may be
     // read and written as well.
@@ -85,9 +134,11 @@ pub(super) fn make_private(address: NonNull<u8>) {
             0,
         )
     };
-    if private != libc::MAP_FAILED {
+    let is_private = private != libc::MAP_FAILED;
+    if is_private {
         window.store(std::ptr::null_mut(), Relaxed);
     }
+    is_private
 }
 
 /// Tells whether an address is in a window that the process has filled with memory.

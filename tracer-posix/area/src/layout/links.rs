@@ -133,11 +133,11 @@ pub(crate) struct Stack<'a, L> {
 impl<L: Links> Stack<'_, L> {
     /// Puts in an item that is in no list. `false` where that cannot be done.
     pub(crate) fn push(&self, index: u32) -> bool {
-        let Some(link) = self.links.link(index) else {
-            return false;
-        };
         for _ in 0..TRIES {
             let top = self.top.load(Acquire);
+            let Some(link) = self.links.link(index) else {
+                return false;
+            };
             point(link, index_of(top));
             if change(self.top, top, Some(index)) {
                 return true;

@@ -56,6 +56,12 @@
 //! entry ([`Entered`]) says that it may hold something: while a thread that lives has one set, the
 //! stream's memory is given to no other stream. The stream's reader finds what a killed thread held
 //! ([`stranded`](crate::read::stranded)).
+//!
+//! A signal handler may make a child amid a change: then two processes go on with the same change,
+//! and the same chunk in mind. The child leaves it to its parent ([`Windows::is_left`], looked at
+//! right before each step that must not be done twice). Its copies of chunks that the thread has in
+//! hand are private memory. Between such a look and its step the child may still be made; it then
+//! takes at most a chunk, a chain or an entry that the parent did not get, and the reader finds it.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -95,7 +101,16 @@ pub(crate) trait Windows: Copy {
     /// Notes that a chunk is taken again that may have unread events: the time of the first one,
     /// where it is known, and when the chunk was closed.
     fn note_overwritten(&self, _control: &StreamControl, _first: Option<u64>, _closed_at: u64) {}
+    /// Tells whether this is a child that a handler has made amid a change of the pool: the change
+    /// is its parent's, and the child's copy of the code leaves all as it is.
+    fn is_left(&self) -> bool {
+        false
+    }
 }
+
+/// Free chunks that a thread tries to make its own. It fails where a child that a handler has just
+/// made was faster with the same chunk, or a hostile process has changed the chunk's state.
+const CLAIMS: usize = 4;
 
 /// Chains or ended chunks that a thread looks at before it does without one: as many as there are
 /// threads that may take them first. A hostile process might take all, or put others there, for
@@ -149,7 +164,7 @@ impl<'a, W: Windows> Pool<'a, W> {
             .find(|entry| {
                 report(entry);
                 let thread = &entry.thread;
-                thread.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
+                !self.windows.is_left() && thread.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
             })?;
         // The controller that ends the stream changes the generation, passes a barrier, and then
         // looks at the entries.
@@ -158,7 +173,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         if self.control.generation.load(SeqCst) == self.generation {
             return Some(entered);
         }
-        entered.leave();
+        if !self.windows.is_left() {
+            entered.leave();
+        }
         None
     }
 
@@ -239,11 +256,17 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
     }
 
-    pub(crate) fn free_chains(&self) -> Stack<'a, ChainLinks<'a>> {
+    pub(crate) fn free_chains(&self) -> Stack<'a, ChainLinks<'a, W>> {
         Stack {
             top: &self.control.free_chains,
-            links: ChainLinks(self.parts),
+            links: ChainLinks(*self),
         }
+    }
+
+    /// Returns `None` in a child whose parent makes this change: see [`Windows::is_left`].
+    #[inline(always)]
+    fn not_left(&self) -> Option<()> {
+        (!self.windows.is_left()).then_some(())
     }
 
     /// Gives the thread `identity` a chunk with space for an event with `data_length` bytes of
@@ -266,10 +289,14 @@ impl<'a, W: Windows> Pool<'a, W> {
             return Some(chunk_ref);
         }
         let chunk_ref = self.take_free()?;
+        // Noted as soon as it is the thread's.
+        report(&chunk_ref);
+        self.not_left()?;
         let (chain, first) = match old {
             Some(old) => self.close(old),
             None => {
                 let Some(chain) = self.take_chain() else {
+                    self.not_left()?;
                     self.put_back(&chunk_ref);
                     return None;
                 };
@@ -277,7 +304,7 @@ impl<'a, W: Windows> Pool<'a, W> {
                 (chain, closed.map_or(0, |closed| closed.load(Relaxed)))
             }
         };
-        report(&chunk_ref);
+        self.not_left()?;
         self.begin(&chunk_ref, identity, is_restartable, (chain, first));
         Some(chunk_ref)
     }
@@ -288,7 +315,9 @@ impl<'a, W: Windows> Pool<'a, W> {
             // If the mark is set, the thread has left an emission for good.
             chunk.abandon();
         }
-        if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::ENDED) {
+        if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::ENDED)
+            && !self.windows.is_left()
+        {
             self.control.writers.fetch_sub(1, Relaxed);
             // Counted before another thread can continue in the chunk: see `abandoned`.
             self.control.changes.fetch_add(1, Release);
@@ -308,13 +337,16 @@ impl<'a, W: Windows> Pool<'a, W> {
         for _ in 0..AT_ONCE {
             let chunk_ref = self.chunk_ref(self.ended().pop()?)?;
             report(&chunk_ref);
+            self.not_left()?;
             // The thread is named before the chunk is open: an open chunk that names an ended
             // thread counts as abandoned.
             self.name_writer(&chunk_ref, identity);
+            self.not_left()?;
             // A thread that is killed here stays counted as a writer; the count never falls below
             // zero.
             self.control.writers.fetch_add(1, Relaxed);
             if !chunk_ref.change(self.generation, chunk_state::ENDED, chunk_state::OPEN) {
+                self.not_left()?;
                 self.control.writers.fetch_sub(1, Relaxed);
                 continue;
             }
@@ -330,6 +362,22 @@ impl<'a, W: Windows> Pool<'a, W> {
     /// Takes a free chunk: one that was read, one that was never used, or else, where the oldest
     /// may be overwritten, the one that was closed first.
     pub(crate) fn take_free(&self) -> Option<ChunkRef<'a>> {
+        for _ in 0..CLAIMS {
+            let chunk_ref = self.chunk_ref(self.take_free_ordinal()?)?;
+            if !self.windows.provide(chunk_ref.base, chunk_ref.bytes) {
+                self.not_left()?;
+                self.released().push(chunk_ref.ordinal);
+                return None;
+            }
+            if self.claim(&chunk_ref) {
+                return Some(chunk_ref);
+            }
+        }
+        None
+    }
+
+    fn take_free_ordinal(&self) -> Option<u32> {
+        self.not_left()?;
         let consumed = self.control.consumed.load(Acquire);
         let was_read = self.closed().pop(|closing| closing < consumed);
         let overwrites = self.control.mode.load(Relaxed) == pool_mode::OVERWRITE_OLDEST;
@@ -341,13 +389,7 @@ impl<'a, W: Windows> Pool<'a, W> {
                 .flatten();
             oldest.inspect(|ordinal| self.note_overwritten(*ordinal))
         });
-        let ordinal = ordinal.or_else(|| self.take_unused_beside(self.entered()))?;
-        let chunk_ref = self.chunk_ref(ordinal)?;
-        if !self.windows.provide(chunk_ref.base, chunk_ref.bytes) {
-            self.released().push(ordinal);
-            return None;
-        }
-        self.claim(&chunk_ref).then_some(chunk_ref)
+        ordinal.or_else(|| self.take_unused_beside(self.entered()))
     }
 
     /// Notes what is lost with a chunk, before it is written over: a reader that finds the chunk
@@ -377,7 +419,10 @@ impl<'a, W: Windows> Pool<'a, W> {
             1
         };
         let claimed = chunk_state::word(self.generation, turn, chunk_state::CLAIMED);
+        // A child has the same chunk in mind as its parent, which may have filled it meanwhile: the
+        // word that was looked at before the child was made is no longer there then.
         let is_claimed = is_free
+            && !self.windows.is_left()
             && state
                 .compare_exchange(word, claimed, AcqRel, Relaxed)
                 .is_ok();
@@ -445,7 +490,10 @@ impl<'a, W: Windows> Pool<'a, W> {
             .chunks_for_size
             .load(Relaxed)
             .saturating_add(writers.saturating_mul(2));
-        let may_have = |fresh: u32| (fresh < most).then(|| fresh.checked_add(1)).flatten();
+        let may_have = |fresh: u32| {
+            self.not_left()?;
+            (fresh < most).then(|| fresh.checked_add(1)).flatten()
+        };
         // The window is provided before the chunk is counted: where the area is used up, no chunk
         // is counted.
         let next = control.fresh.load(Acquire);
@@ -464,19 +512,18 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         let index = self.claim_window()?;
         let plus_one = u32::try_from(index + 1).ok()?;
-        if !self.has_headers(index) {
+        let has_headers = self.has_headers(index);
+        self.not_left()?;
+        let is_others = has_headers
+            && entry
+                .compare_exchange(0, plus_one, AcqRel, Acquire)
+                .is_err_and(|before| before != plus_one);
+        if !has_headers || is_others {
+            // There is no memory, or another thread was faster.
+            self.not_left()?;
             self.parts.window(index)?.store(0, Release);
-            return None;
         }
-        if entry
-            .compare_exchange(0, plus_one, AcqRel, Acquire)
-            .is_err()
-            && let Some(word) = self.parts.window(index)
-        {
-            // Another thread was faster.
-            word.store(0, Release);
-        }
-        Some(())
+        has_headers.then_some(())
     }
 
     /// Tells whether there is memory for the headers at the start of a window. Readers read them,
@@ -490,7 +537,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         let own = window::word(self.generation);
         let index = (0..self.windows.count().min(WINDOW_SLOTS)).find(|index| {
             self.parts.window(*index).is_some_and(|word| {
-                word.load(Relaxed) == 0 && word.compare_exchange(0, own, AcqRel, Relaxed).is_ok()
+                word.load(Relaxed) == 0
+                    && !self.windows.is_left()
+                    && word.compare_exchange(0, own, AcqRel, Relaxed).is_ok()
             })
         })?;
         let count = &self.parts.header().window_count;
@@ -519,6 +568,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         }
         let turn = chunk_state::turn_of(header.state.load(Relaxed));
         let open = chunk_state::word(self.generation, turn, chunk_state::OPEN);
+        if self.windows.is_left() {
+            return;
+        }
         self.control.writers.fetch_add(1, Relaxed);
         header.state.store(open, Release);
         self.control.changes.fetch_add(1, Release);
@@ -551,7 +603,9 @@ impl<'a, W: Windows> Pool<'a, W> {
     fn close(&self, chunk_ref: &ChunkRef<'a>) -> (u32, u64) {
         let chain = chunk_ref.header.chain.load(Relaxed);
         let events = chunk_ref.events_of_chain();
-        if let Some(chain) = self.parts.chain(chain) {
+        if let Some(chain) = self.parts.chain(chain)
+            && !self.windows.is_left()
+        {
             chain.closed.store(events, Release);
             // The chain may go on in another chunk without having been in a list: see `stranded`.
             links::touch(&chain.link);
@@ -559,7 +613,9 @@ impl<'a, W: Windows> Pool<'a, W> {
         if let (Some(chunk), Some(ticks)) = (chunk_ref.chunk(), self.windows.ticks()) {
             chunk.set_closed_at(ticks);
         }
-        if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED) {
+        if chunk_ref.change(self.generation, chunk_state::OPEN, chunk_state::CLOSED)
+            && !self.windows.is_left()
+        {
             self.control.writers.fetch_sub(1, Relaxed);
             self.closed().push(chunk_ref.ordinal);
             self.control.changes.fetch_add(1, Release);
@@ -581,7 +637,10 @@ impl<'a, W: Windows> Pool<'a, W> {
         if free.is_some() {
             return free;
         }
-        let more = |count: u32| (usize::try_from(count).ok()? < CHAIN_SLOTS).then(|| count + 1);
+        let more = |count: u32| {
+            self.not_left()?;
+            (usize::try_from(count).ok()? < CHAIN_SLOTS).then(|| count + 1)
+        };
         std::iter::from_fn(|| count.fetch_update(AcqRel, Acquire, more).ok())
             .take(AT_ONCE)
             .find(|index| self.claim_chain(*index))
@@ -590,6 +649,7 @@ impl<'a, W: Windows> Pool<'a, W> {
     fn claim_chain(&self, index: u32) -> bool {
         self.parts.chain(index).is_some_and(|chain| {
             chain.generation.load(Relaxed) == 0
+                && !self.windows.is_left()
                 && chain
                     .generation
                     .compare_exchange(0, self.generation, AcqRel, Relaxed)
@@ -615,11 +675,12 @@ impl<W: Windows> Links for Pool<'_, W> {
 }
 
 /// The chains without a chunk.
-pub(crate) struct ChainLinks<'a>(Parts<'a>);
+pub(crate) struct ChainLinks<'a, W>(Pool<'a, W>);
 
-impl Links for ChainLinks<'_> {
+impl<W: Windows> Links for ChainLinks<'_, W> {
     fn link(&self, index: u32) -> Option<&AtomicU64> {
-        self.0.chain(index).map(|chain| &chain.link)
+        self.0.not_left()?;
+        self.0.parts.chain(index).map(|chain| &chain.link)
     }
 
     /// Returns `None`: chains are only stacked.
