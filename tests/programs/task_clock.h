@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Nanoseconds since some time; those of the thread's own clock where there is no task clock. */
+/* Nanoseconds since some time; those of the thread's own clock where there is no task clock. A thread's first call takes
+ * long, and may block. */
 static inline long task_clock(void)
 {
     static __thread int event = -2;

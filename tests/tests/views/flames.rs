@@ -135,7 +135,7 @@ fn time_without_a_cpu_is_where_the_program_slept() {
         "waits_for_word",
     ] {
         let (folded, measured) = (within(&paths, name), run.measured[name]);
-        // The program's clock runs on while it calls, and while others have the CPU.
+        // Time in which it was ready to run and others had the CPU counts on one side alone.
         assert!(is_near(folded, measured, 8), "{name}: {folded} {measured}");
     }
     let of_nap = paths

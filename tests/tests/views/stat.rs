@@ -215,19 +215,18 @@ fn processes_that_have_one_pid_one_after_the_other_are_told_apart() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(said.lines().count(), 3, "{said}");
     for line in said.lines() {
-        let [name, pid, ran] = line.split(' ').collect::<Vec<_>>()[..] else {
+        let [name, pid, least, most] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("{line}");
         };
         let [thread] = rows(&stat, "threads", "comm", name)[..] else {
             panic!("{line}: {stat}");
         };
         assert_eq!(thread["pid"].to_string(), pid);
+        let ns = thread["running_ns"].as_u64().unwrap();
+        let [least, most] = [least, most].map(|ns| ns.parse::<u64>().unwrap());
         // Beside what the kernel takes off, and its end.
-        let (ns, ran) = (
-            thread["running_ns"].as_u64().unwrap(),
-            ran.parse::<u64>().unwrap(),
-        );
-        assert!(ns.abs_diff(ran) < ran / 10 + 5_000_000, "{line}: {thread}");
+        let near = least - least / 10 - 5_000_000..most + 5_000_000;
+        assert!(near.contains(&ns), "{line}: {thread}");
     }
     let mut top = Command::new(dist::tracer_user().unwrap());
     top.args(["top", "--once", "--window", "all"]).arg(&log);
