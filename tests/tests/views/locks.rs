@@ -93,6 +93,10 @@ impl Truth {
 /// Time around an event whose holders a failure shows.
 const NEAR_NS: u64 = 1_000_000;
 
+/// Time within which the memory of a lock is read, after the time of the event was taken: who is
+/// named may have got the lock in between.
+const READ_WITHIN_NS: u64 = 20_000;
+
 /// A trace of a program that writes down what it did.
 struct Traced {
     _folder: tempfile::TempDir,
@@ -177,8 +181,9 @@ impl Traced {
             }
             waits += 1;
             if let Some(owner) = owner {
-                let had_it =
-                    |(from, until, tid): &Hold| *tid == owner && (*from..=*until).contains(&at);
+                let had_it = |(from, until, tid): &Hold| {
+                    *tid == owner && (from.saturating_sub(READ_WITHIN_NS)..=*until).contains(&at)
+                };
                 let is_near = |(from, until, _): &&Hold| {
                     (from.saturating_sub(NEAR_NS)..=until + NEAR_NS).contains(&at)
                 };
