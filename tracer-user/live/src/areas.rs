@@ -177,6 +177,26 @@ impl Areas {
         self.refused.len() + self.lacking.len()
     }
 
+    /// Looks once more at processes whose areas could not be opened, as the trace ends: those that
+    /// have none lack nothing. Where the kernel was slow to answer, the next look may be due later.
+    pub fn look_at_lacking(&mut self) {
+        let end = Instant::now() + LOOK_WITHIN;
+        let lacking: Vec<_> = self.lacking.iter().copied().collect();
+        for pid in lacking {
+            if Instant::now() >= end {
+                break;
+            }
+            let Some(since) = self.searches.get(&pid).map(|search| search.since) else {
+                continue;
+            };
+            let found = bounded_proc::ask_process(pid, move || Area::find(pid));
+            let is_same = proc_fs::was_started_after(pid, since).is_ok_and(|is_new| !is_new);
+            if is_same && matches!(found, Ok(Ok(None))) {
+                self.lacking.remove(&pid);
+            }
+        }
+    }
+
     /// Returns the number of event types shown without their names, since there were too many
     /// names.
     pub fn unnamed(&self) -> u64 {

@@ -675,6 +675,9 @@ impl Tracer {
         self.stream.sync();
         self.stream.learn_event_types();
         self.tell_all();
+        if let Some(areas) = &mut self.areas {
+            areas.look_at_lacking();
+        }
         let in_windows = self.switch_windows.as_ref();
         self.printer.switches_recorded =
             in_windows.and_then(|windows| windows.part(monotonic_now()));
