@@ -25,7 +25,8 @@
 #ifdef PROGRAM_waits_in
 /* waits_in FILE: threads that each block in a system call; when all do, prints of each "tid index", where the index is
  * that of the call as the kernel says it (/proc/self/task/TID/syscall). Before that a thread blocks on pages of FILE,
- * which are not in memory: prints "tid fault COUNT", with the page faults that the kernel says it waited for a device in.
+ * which are not in memory: prints "tid fault COUNT LEFT", with the major page faults that the kernel counts, and how
+ * often the thread left its CPU meanwhile: a device may be done before.
  */
 static void *in_futex(void *tid)
 {
@@ -95,19 +96,18 @@ static void *in_sleep_of_32_bits(void *tid)
 static void fault(const char *path)
 {
 	struct stat status;
-	struct rusage usage;
+	struct rusage before, after;
 	int file = open(path, O_RDONLY);
 	if (file < 0 || fsync(file) || fstat(file, &status) || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED))
 		exit(1);
 	volatile char *bytes = mmap(NULL, status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
 	if (bytes == MAP_FAILED || madvise((void *)bytes, status.st_size, MADV_RANDOM))
 		exit(1);
-	getrusage(RUSAGE_THREAD, &usage);
-	long before = usage.ru_majflt;
+	getrusage(RUSAGE_THREAD, &before);
 	for (off_t at = 0; at < status.st_size; at += 64 * 1024)
 		(void)bytes[at];
-	getrusage(RUSAGE_THREAD, &usage);
-	printf("%d fault %ld\n", gettid(), usage.ru_majflt - before);
+	getrusage(RUSAGE_THREAD, &after);
+	printf("%d fault %ld %ld\n", gettid(), after.ru_majflt - before.ru_majflt, after.ru_nvcsw - before.ru_nvcsw);
 }
 
 int main(int argc, char **argv)
