@@ -13,8 +13,9 @@ use tests::tracer::Tracer;
 use tests::{dist, mount};
 
 /// Largest difference between two times: perf leaves out what is less than a microsecond, and of
-/// two tracers at a tracepoint one comes after the other.
-const APART_US: u64 = 5;
+/// two tracers at a tracepoint one comes after the other, between which a host may take the CPU
+/// away. What is compared takes milliseconds.
+const APART_US: u64 = 20;
 
 /// Time that may be missing in a run or a wait that the kernel did not report.
 const SLICE_US: u64 = 4_000;
@@ -203,11 +204,13 @@ fn perf_sched_timehist_says_of_each_switch_how_long_the_thread_waited_and_ran() 
     let run = Run::new().unwrap();
 
     let (mut most, mut both, mut long, mut same) = (0, 0, [0; 3], [0; 3]);
+    let mut of_each = Vec::new();
     for tid in &run.threads {
         let (own, others) = (&run.own[tid], &run.others[tid]);
         let pairs = pairs(own, others);
         most += own.len().max(others.len());
         both += pairs.len();
+        of_each.push((own.len(), others.len(), pairs.len()));
         for (own, other) in pairs {
             for (kind, (own, other)) in own.times().into_iter().zip(other.times()).enumerate() {
                 same[kind] += usize::from(is_near(own, other));
@@ -217,7 +220,11 @@ fn perf_sched_timehist_says_of_each_switch_how_long_the_thread_waited_and_ran() 
     }
     // The kernel does not report every switch to every tracer. All threads woke in each round, and
     // many of these times are long.
-    assert!(both * 100 >= most * 95, "{both} of {most}");
+    let unreported = run.stat["not_reported"].as_u64().unwrap();
+    assert!(
+        both * 100 >= most * 95,
+        "{both} of {most}, {unreported} not reported; own, perf's and pairs by thread: {of_each:?}"
+    );
     assert!(both >= THREADS * 30, "{both}");
     assert!(long.iter().all(|count| *count >= THREADS * 15), "{long:?}");
     let is_most = |count: &usize| count * 100 >= both * 95;
@@ -234,7 +241,6 @@ fn perf_sched_timehist_says_of_each_switch_how_long_the_thread_waited_and_ran() 
         let threads = threads.filter(|one| run.threads.iter().any(|tid| one["tid"] == *tid));
         threads.map(|one| of(one).as_u64().unwrap() / 1000).sum()
     };
-    let unreported = run.stat["not_reported"].as_u64().unwrap();
     for (own, other) in [
         (own_sum(|one| &one["running_ns"]), sum(|left| left.ran)),
         (
