@@ -14,7 +14,7 @@ use tests::comes_and_goes::{NAMED, Play};
 use tests::dist::{self, Linkage};
 use tests::event::Event;
 use tests::rights::missing_right;
-use tests::target::Target;
+use tests::target::{Target, values_after};
 use tests::tracer::Tracer;
 use tests::works_for::{changes, compare, lines_of};
 use tests::{call_lines, works_for};
@@ -210,7 +210,7 @@ fn what_is_given_and_what_is_withheld_are_together_what_root_sees() {
         "dumpable:1",
         "work:after",
     ];
-    let (roots, users) = loop {
+    let (roots, users, said) = loop {
         let mut program = as_user(VICTIM, scene.stage.path(), "guarded");
         let (mut target, _) = Target::start(program.args(steps)).unwrap();
         let pid = target.pid();
@@ -222,27 +222,57 @@ fn what_is_given_and_what_is_withheld_are_together_what_root_sees() {
         wait_for_begin(&mut roots, pid);
         wait_for_begin(&mut users, pid);
         target.go().unwrap();
-        target.wait_until_done().unwrap();
+        let said = target.wait_until_done().unwrap();
         target.end().unwrap();
-        let seen = (roots.finish().unwrap(), users.finish().unwrap());
-        if is_told(&seen.0) && is_told(&seen.1) {
-            break seen;
+        let (roots, users) = (roots.finish().unwrap(), users.finish().unwrap());
+        if is_told(&roots) && is_told(&users) {
+            break (roots, users, said);
         }
     };
-    let count = |trace: &tests::tracer::Trace| {
+    // From the first fork to the end of the process: a trace need not have what its last thread
+    // does after that.
+    let of_both = |trace: &tests::tracer::Trace| {
         let events = trace.events().unwrap();
         let first = events.iter().find(|event| event.is_system("fork")).unwrap();
-        let from = first.ns;
+        let mut ends = events.iter().rev().filter(|event| event.is_system("exit"));
+        let (from, to) = (first.ns, ends.next().unwrap().ns);
         // Where some are missing the stream says so by events of its own.
-        let of_kernel = |event: &&Event| event.line.contains(r#""type":"linux_trace_"#);
-        let events = events.iter().filter(of_kernel);
-        events.filter(|event| event.ns >= from).count() as u64
+        let of_kernel = |event: &Event| event.line.contains(r#""type":"linux_trace_"#);
+        let events = events.into_iter().filter(of_kernel);
+        events
+            .filter(|event| (from..=to).contains(&event.ns))
+            .collect::<Vec<_>>()
+    };
+    let (of_users, of_roots) = (of_both(&users), of_both(&roots));
+    // Types of events in the times in which all is given: until `before` is done, and from `after`
+    // on. And the last events.
+    let shown = |events: &[Event]| {
+        let time = |name: &str, nth: usize| values_after(&said, name).unwrap()[0][nth];
+        let (until, from) = (time("before", 2), time("after", 1));
+        let mut types: [BTreeMap<String, usize>; 2] = Default::default();
+        for event in events
+            .iter()
+            .filter(|event| event.ns < until || event.ns >= from)
+        {
+            let line: Value = serde_json::from_str(&event.line).unwrap();
+            let types = &mut types[usize::from(event.ns >= from)];
+            *types.entry(line["type"].to_string()).or_default() += 1;
+        }
+        let last = events.iter().rev().take(4).map(|event| &event.line);
+        format!("{types:?} {:?}", last.collect::<Vec<_>>())
     };
     let withheld = users.summary().unwrap().lost["withheld"];
     assert_eq!(lost(&users), withheld, "{}", users.stderr);
     assert_eq!((lost(&roots), users.status.code()), (0, Some(1)));
     assert!(withheld > 100, "{}", users.stderr);
-    assert_eq!(count(&users) + withheld, count(&roots), "{}", users.stderr);
+    assert_eq!(
+        of_users.len() as u64 + withheld,
+        of_roots.len() as u64,
+        "{}, {}, {}",
+        users.stderr,
+        shown(&of_users),
+        shown(&of_roots)
+    );
     // What the trace says of it at its end, and what its log has.
     let log = scene.made("log");
     let mut tool = scene.tool();
