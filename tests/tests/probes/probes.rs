@@ -663,7 +663,8 @@ fn a_function_of_cpp_is_probed_by_the_name_that_nm_and_stacks_show() {
             .filter(|(called, _)| is_of(called))
             .map(|(_, count)| count.parse::<u64>().unwrap())
             .sum();
-        let why: Value = serde_json::from_slice(&why.stderr).unwrap();
+        let shown = String::from_utf8(why.stderr).unwrap();
+        let why: Value = serde_json::from_str(&shown).expect(&shown);
         assert!(expected > 0, "{name}: {said}");
         assert_eq!(why["spans"][0]["took"]["count"], expected, "{name}: {why}");
     }
