@@ -379,6 +379,9 @@ globals! {
     HAS_TASK_PT_REGS = 0;
     /// Bytes that are read of what an argument of a system call points to; 0: none.
     STRING_BYTES = 0;
+    /// 1: of what arguments of a system call point to, only names are read, as
+    /// `tracer_common::kernel::call_texts::names` chooses them.
+    ONLY_NAMES = 0;
     /// Bytes that are read of what a program was given.
     EXEC_BYTES = 4096;
     /// The types of whose events the stack is recorded: the lower 32 of their bits.

@@ -17,7 +17,7 @@ use tracer_common::kernel::{
 use crate::context::Tracepoint;
 use crate::cpu_ring::record_call;
 use crate::gathered::{bounded, gather, set_arguments, take};
-use crate::offsets::STRING_BYTES;
+use crate::offsets::{ONLY_NAMES, STRING_BYTES};
 use crate::task::Task;
 
 /// A call, and which of its arguments are read.
@@ -54,7 +54,7 @@ impl Texts<'_> {
                 self.record_in::<C, D, { string_space::WIDE }, false>(task, data, gathered)
             };
         }
-        if is_wide(self.points_to) || is_wide(self.points_to >> call_texts::BITS) {
+        if self.has_wide() {
             // Most paths are short, and a short record costs less: the lines of the ring are cold.
             if self.may_be_short::<C>() {
                 let unread = self.record_in::<C, D, { string_space::SMALL }, true>(task, data, 0);
@@ -76,6 +76,13 @@ impl Texts<'_> {
         } else {
             self.record_in::<C, D, { string_space::LARGE }, false>(task, data, 0)
         }
+    }
+
+    /// Tells whether one of the arguments that are read may need much space.
+    #[inline(always)]
+    fn has_wide(&self) -> bool {
+        let may_be = ONLY_NAMES.load() == 0 || self.event_type == SYSCALL_ENTER_TEXTS;
+        may_be && (is_wide(self.points_to) || is_wide(self.points_to >> call_texts::BITS))
     }
 
     /// Tells whether there may be enough space in the least: nothing is asked for but text, and
@@ -308,7 +315,7 @@ fn int_at(address: u64) -> u32 {
 /// Tells whether the lowest bits of `points_to` name an argument that leads to several addresses.
 #[inline(always)]
 fn is_gathered(points_to: u32) -> bool {
-    points_to & call_texts::KIND == call_texts::GATHERED
+    ONLY_NAMES.load() == 0 && points_to & call_texts::KIND == call_texts::GATHERED
 }
 
 /// Tells whether the call is `ioctl`: its third argument points to what its command takes.

@@ -160,6 +160,29 @@ pub mod call_texts {
     pub const MOST: u32 = 256;
     /// Where the bits begin of what is read as the call ends.
     pub const FILLED_AT: u32 = 32;
+
+    /// Returns a word with those of its arguments that say what a call is about: names, addresses
+    /// and other data that lies in one piece, as the call begins, and what it fills in where that
+    /// has a size of 64 bytes at most, as the descriptors of a pipe.
+    #[must_use]
+    pub const fn names(word: u64) -> u64 {
+        let (mut names, mut at) = (0, 0);
+        while at < u64::BITS {
+            let argument = word & ((1 << BITS) - 1) << at;
+            let bits = argument >> at;
+            let kind = bits & KIND as u64;
+            let is_name = if at < FILLED_AT {
+                kind != GATHERED as u64
+            } else {
+                kind == FIXED as u64 && bits & WIDE as u64 == 0
+            };
+            if is_name {
+                names |= argument;
+            }
+            at += BITS;
+        }
+        names
+    }
 }
 
 /// Data gathered from several addresses that one argument leads to.

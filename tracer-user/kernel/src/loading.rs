@@ -213,6 +213,7 @@ impl<'a> Plan<'a> {
             ("NOTES_INTERRUPTS", u32::from(self.notes_interrupts)),
             ("CHOOSES", u32::from(self.chosen.is_some())),
             ("STRING_BYTES", self.options.string_bytes.min(MOST_OF_CALLS)),
+            ("ONLY_NAMES", u32::from(self.options.only_names)),
             ("EXEC_BYTES", self.options.string_bytes.max(LEAST_OF_EXECS)),
             ("STACK_TYPES_LOW", low),
             ("STACK_TYPES_HIGH", high),
@@ -279,7 +280,12 @@ impl<'a> Plan<'a> {
         let wanted = WantedMaps::new(word, sets);
         wanted.set_syscalls(&self.options.syscalls);
         if self.options.string_bytes > 0 {
-            let texts = pointer_data::of_calls();
+            let mut texts = pointer_data::of_calls();
+            if self.options.only_names {
+                texts
+                    .iter_mut()
+                    .for_each(|text| *text = call_texts::names(*text));
+            }
             let map = map_array(ebpf, CALL_TEXTS, size_of_val(texts.as_slice()))?;
             map.write(texts.as_bytes());
         }

@@ -32,6 +32,8 @@ pub struct Recording {
     pub chosen_calls: Option<String>,
     /// Bytes that are read of the data that their arguments point to.
     pub string_bytes: u32,
+    /// Whether only names and other short data are read of that, which suffices for answers.
+    pub only_names: bool,
     /// Recording of system calls only as they end.
     pub calls_at_exit: bool,
     /// Most that recording system calls may cost the traced threads of their CPU time, in
@@ -70,6 +72,7 @@ impl Default for Recording {
             syscalls: SyscallSet::all(),
             chosen_calls: None,
             string_bytes: 0,
+            only_names: false,
             calls_at_exit: false,
             most_call_cost: None,
             most_switch_cost: None,

@@ -245,6 +245,7 @@ impl Setup {
                 .or(recording.most_switch_cost)
                 .is_some(),
             string_bytes: recording.string_bytes,
+            only_names: recording.only_names,
             descriptors: recording.descriptors,
             stacks: recording.stacks,
             thread_contexts: recording.trace_context,

@@ -122,7 +122,7 @@ impl TryFrom<ExplainArgs> for ExplainConfig {
         let source = match source.source(&[], &WITH_ALL)? {
             EventSource::Live(live) => {
                 // No rule goes by what programs emit, which would cost them something.
-                let live = live.reading(STRING_BYTES, ring_bytes).without_user();
+                let live = live.reading_names(STRING_BYTES, ring_bytes).without_user();
                 EventSource::Live(Box::new(live.bounding_cost(of_calls, of_switches)))
             }
             log @ EventSource::Log(..) => log,

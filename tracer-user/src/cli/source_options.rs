@@ -375,11 +375,12 @@ impl EventSource {
 }
 
 impl LiveSource {
-    /// Has so many bytes read of what system calls are given in memory, and holds more events
-    /// before any is lost.
+    /// Has so many bytes read of the names and other short data that system calls are given in
+    /// memory, and holds more events before any is lost.
     #[must_use]
-    pub fn reading(mut self, bytes: u32, own_ring_bytes: Option<u32>) -> Self {
+    pub fn reading_names(mut self, bytes: u32, own_ring_bytes: Option<u32>) -> Self {
         self.setup.recording.string_bytes = bytes;
+        self.setup.recording.only_names = true;
         self.setup.buffers.own_ring_bytes = own_ring_bytes;
         self.setup.buffers.stream_bytes = self.setup.buffers.stream_bytes.saturating_mul(4);
         self

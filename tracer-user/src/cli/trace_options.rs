@@ -358,6 +358,7 @@ impl TraceArgs {
                 syscalls: narrowed.syscalls,
                 chosen_calls,
                 string_bytes,
+                only_names: false,
                 calls_at_exit,
                 most_call_cost: None,
                 most_switch_cost: None,

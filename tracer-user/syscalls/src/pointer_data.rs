@@ -251,6 +251,29 @@ mod tests {
     }
 
     #[test]
+    fn names_are_what_a_call_is_about() {
+        let names = |call| call_texts::names(find_mask(call));
+        for whole in ["openat", "renameat", "write", "connect", "pipe2", "close"] {
+            assert_eq!(names(whole), find_mask(whole), "{whole}");
+        }
+        for gathered in ["writev", "sendmsg", "select", "mount"] {
+            assert_ne!(find_mask(gathered), 0, "{gathered}");
+            assert_eq!(names(gathered), 0, "{gathered}");
+        }
+        for filled in ["read", "epoll_wait", "getdents64", "getcwd"] {
+            assert_ne!(find_mask(filled), 0, "{filled}");
+            assert_eq!(names(filled), 0, "{filled}");
+        }
+        // The file, and not its arguments.
+        assert_eq!(names("execve"), find_mask("execve") & 0xffff);
+        // What is asked for, and not what has come.
+        assert_eq!(names("poll"), find_mask("poll") & 0xffff_ffff);
+        // The status that was returned, and not how much was used.
+        assert_eq!(names("wait4"), find_mask("wait4") & 0xffff << 32);
+        assert_eq!(names("socketpair"), find_mask("socketpair"));
+    }
+
+    #[test]
     fn items_are_read_as_they_were_written() {
         let mut data = vec![0; 5];
         push_item(&mut data, 1, text_item::MORE, b"/etc");
