@@ -95,11 +95,11 @@ static QUEUED: Array<Queued> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`PacketsOf`]. The agent sets the number of CPUs.
 #[map]
-static PACKETS: Array<PacketsOf> = Array::with_max_entries(1, 0);
+static PACKETS: Array<PacketsOf> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`Sender`]. The agent leaves the count of entries at 1 where wake-ups are not wanted.
 #[map]
-static SENDERS: Array<Sender> = Array::with_max_entries(1, 0);
+static SENDERS: Array<Sender> = Array::with_max_entries(1, BPF_F_MMAPABLE);
 
 /// See [`InterruptsOf`]. The agent sets the number of CPUs.
 #[map]

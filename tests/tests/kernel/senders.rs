@@ -70,17 +70,23 @@ struct Run {
     wakeups: Vec<Value>,
     /// Threads that get a CPU: when, on which, and who.
     switches: Vec<[Option<u64>; 3]>,
+    /// Changes of the filter: beginnings and ends of windows.
+    changes: usize,
 }
 
 impl Run {
     fn record(kind: &str, rounds: u64) -> Self {
+        Self::record_with(kind, rounds, &[])
+    }
+
+    fn record_with(kind: &str, rounds: u64, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let program = dist::compile("senders", folder.path()).unwrap();
         let (log, file) = (folder.path().join("log"), folder.path().join("truth"));
         let mut command = Command::new("timeout");
         command.arg("300").arg(dist::tracer_user().unwrap());
-        command.args(["run", "--ring-size", "16M", "--log"]);
-        command.arg(&log).arg("--").arg(program);
+        command.args(["run", "--ring-size", "16M"]).args(options);
+        command.arg("--log").arg(&log).arg("--").arg(program);
         let output = command
             .args([kind, &rounds.to_string()])
             .arg(&file)
@@ -89,7 +95,7 @@ impl Run {
         assert!(output.status.success(), "{output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(" 0 lost"), "{said}");
-        let types = ["--format", "json", "--events", "wakeup,switch"];
+        let types = ["--format", "json", "--events", "wakeup,switch,filter"];
         let lines = String::from_utf8(run("read", &log, &types).unwrap().stdout).unwrap();
         let events = lines
             .lines()
@@ -106,6 +112,7 @@ impl Run {
             truth: Truth::read(&file),
             wakeups: of_type("linux_trace_wakeup"),
             switches: switches.iter().map(switch).collect(),
+            changes: of_type("posix_trace_filter").len(),
             log,
             _folder: folder,
         }
@@ -268,6 +275,20 @@ fn of_a_thousand_requests_through_a_proxy_each_path_is_that_which_its_senders_te
         a_proxy_is_gone_through("tcp6", 1000);
     }
     a_proxy_is_gone_through("udp", 1000);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn in_windows_of_switches_senders_are_as_well_known_as_in_whole_traces() {
+    if missing_right().is_some() || !tells_senders() {
+        return;
+    }
+    let run = Run::record_with("tcp", 40_000, &["--switch-cost", "1"]);
+    // A window has ended, and another one begun.
+    assert!(run.changes >= 2, "{}", run.changes);
+    let (known, unknown) = (run.packets(), run.unknown());
+    assert!(known * 100 >= (known + unknown) * 99, "{known}, {unknown}");
+    assert!(known > 1000, "{known}");
 }
 
 #[test]

@@ -13,9 +13,9 @@ use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::globals::guards;
 use tracer_common::kernel::{
     CONTEXT_PROCESSES, CONTEXT_SLOTS, Choice, LostOnCpu, MOST_BLOCKED, MOST_BLOCKED_MEMORY,
-    MOST_PYTHON_PROCESSES, MOST_PYTHON_THREADS, PID_LIMIT, PIDS_PAGE, PYTHON_CODES, QUEUED_SLOTS,
-    Queued, Running, SENDER_SLOTS, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS, Waker, call_texts,
-    syscalls, wanted,
+    MOST_PYTHON_PROCESSES, MOST_PYTHON_THREADS, PID_LIMIT, PIDS_PAGE, PYTHON_CODES, PacketsOf,
+    QUEUED_SLOTS, Queued, Running, SENDER_SLOTS, Sender, TRACED_PAGE, VISIBLE_SLOTS, WAKER_SLOTS,
+    Waker, call_texts, syscalls, wanted,
 };
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::descriptors::{self, DescriptorOptions};
@@ -405,7 +405,7 @@ impl<'a> Plan<'a> {
         Ok((links, tables, rates))
     }
 
-    /// Maps the tables of waiting threads and of wakers, as far as they are used.
+    /// Maps the tables of waiting threads, of wakers and of packets, as far as they are used.
     fn queues(&self, ebpf: &Ebpf) -> Result<Vec<(MapMemory, usize)>, LoadError> {
         let map = |name, slots: u32, size: usize| {
             map_array(ebpf, name, usize_of(slots) * size).map(|map| (map, size))
@@ -416,6 +416,10 @@ impl<'a> Plan<'a> {
         }
         if self.options.wanted_bits() & wanted::bit(EventTypeId::WAKEUP) != 0 {
             queues.push(map("WAKERS", WAKER_SLOTS, size_of::<Waker>())?);
+            queues.push(map("SENDERS", SENDER_SLOTS, size_of::<Sender>())?);
+            // Each word says something.
+            let bytes = usize_of(self.cpus) * size_of::<PacketsOf>();
+            queues.push((map_array(ebpf, "PACKETS", bytes)?, size_of::<u64>()));
         }
         Ok(queues)
     }

@@ -194,8 +194,12 @@ pub fn attach(
 /// Tracepoints whose programs record system calls.
 const AT_CALLS: [&str; 2] = ["sys_enter", "sys_exit"];
 
-/// Tracepoints whose programs record switches, and what comes as often.
-const AT_SWITCHES: [&str; 6] = [
+/// Tracepoints whose programs record switches, and what comes as often, or note who wakes.
+const AT_SWITCHES: [&str; 10] = [
+    "napi_poll",
+    "netif_receive_skb",
+    "netif_rx",
+    "net_dev_queue",
     "sched_switch",
     "sched_waking",
     "sched_wakeup",

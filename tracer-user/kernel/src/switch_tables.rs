@@ -6,11 +6,11 @@ use tracer_common::kernel::Running;
 
 use super::mapping::MapMemory;
 
-/// Tables of the programs at switches: which thread has each CPU, which wait for one, and who has
-/// woken them.
+/// Tables of the programs at switches: which thread has each CPU, which wait for one, who has woken
+/// them, and who has sent the packets by which others are woken.
 pub struct SwitchTables {
     running: MapMemory,
-    /// The other two, each with the size of an entry, whose first word is 0 where nothing is noted.
+    /// The others, each with the size of an entry, whose first word is 0 where nothing is noted.
     queues: Vec<(MapMemory, usize)>,
 }
 
