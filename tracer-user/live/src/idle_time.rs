@@ -1,5 +1,5 @@
-//! Reading in the time that no other thread wants: the thread that reads events is scheduled as
-//! `SCHED_IDLE` while it keeps up, so that what is traced goes first.
+//! Work in the time that no other thread wants: the thread that loads the programs, and then reads
+//! events, is scheduled as `SCHED_IDLE` while it keeps up, so that what is traced goes first.
 //!
 //! On a busy machine such a thread gets almost no CPU. A watcher of the usual policy gives the
 //! reader its share again where it falls behind, before the rings are full, and takes it back after
@@ -13,6 +13,7 @@ use std::ffi::c_int;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -30,6 +31,40 @@ const HELD: (u32, u32) = (10, 640);
 
 /// Looks with progress after which it is as if it had never fallen behind.
 const CALM: u32 = 1000;
+
+/// Does some work in the calling thread, which gives way to others meanwhile, for the time `most`
+/// at most: after that it has its share again.
+///
+/// Where it has another policy than the usual one, or the way back to that is not permitted, the
+/// thread stays as it is.
+pub fn give_way<T>(most: Duration, work: impl FnOnce() -> T) -> T {
+    if policy_of_caller() != i64::from(libc::SCHED_OTHER) {
+        return work();
+    }
+    // SAFETY: takes no pointers.
+    let worker = unsafe { libc::gettid() };
+    // It is closed when the work is done, also by a panic.
+    let (working, has_ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let watcher = thread::Builder::new().name("idle-time".to_owned());
+        let watcher = watcher.spawn_scoped(scope, move || {
+            let lowered = is_way_back_permitted().and_then(|()| Policy::Idle.give_to(worker));
+            if let Err(error) = lowered {
+                tracing::debug!(%error, "the tracer does not give way to others");
+                return;
+            }
+            // That nothing comes is what is waited for.
+            let _ = has_ended.recv_timeout(most);
+            let _ = Policy::Usual.give_to(worker);
+        });
+        if let Err(error) = watcher {
+            tracing::debug!(%error, "the tracer does not give way to others");
+        }
+        let made = work();
+        drop(working);
+        made
+    })
+}
 
 /// A reader that gives way to others, as long as this lives.
 #[derive(Debug)]
@@ -116,10 +151,7 @@ impl Drop for IdleTime {
 
 /// Watches the reader until it wants no more of it.
 fn watch(reader: i32, shared: &Shared, brake: Option<&Brake>) {
-    if let Err(error) = Policy::Idle
-        .give_to(0)
-        .and_then(|()| Policy::Usual.give_to(0))
-    {
+    if let Err(error) = is_way_back_permitted() {
         tracing::debug!(%error, "the tracer does not give way to others");
         return;
     }
@@ -140,6 +172,12 @@ fn watch(reader: i32, shared: &Shared, brake: Option<&Brake>) {
         }
         policy = pace.look(shared.caught_up.load(Ordering::Relaxed));
     }
+}
+
+/// Tries in the calling thread whether the usual policy can be had again.
+fn is_way_back_permitted() -> io::Result<()> {
+    Policy::Idle.give_to(0)?;
+    Policy::Usual.give_to(0)
 }
 
 /// Returns the policy of the calling thread. The function of musl's C library only fails.
@@ -274,11 +312,31 @@ mod tests {
 
     /// Tells whether the usual policy can be had again here.
     fn is_permitted() -> bool {
-        let tried = || {
-            let lowered = Policy::Idle.give_to(0);
-            lowered.and_then(|()| Policy::Usual.give_to(0)).is_ok()
-        };
+        let tried = || is_way_back_permitted().is_ok();
         thread::spawn(tried).join().unwrap()
+    }
+
+    #[test]
+    fn work_gives_way_for_a_time_and_no_longer() {
+        let is_permitted = is_permitted();
+        let worker = thread::spawn(move || {
+            let before = policy_of_caller();
+            let is_usual = || policy_of_caller() == before;
+            if is_permitted {
+                let most = Duration::from_millis(100);
+                give_way(most, || {
+                    wait_until(|| !is_usual());
+                    wait_until(is_usual);
+                });
+            }
+            let made = give_way(Duration::from_secs(3600), || 7);
+            assert_eq!((made, is_usual()), (7, true));
+            let failed = std::panic::catch_unwind(|| {
+                give_way(Duration::from_secs(3600), || panic!("the work"));
+            });
+            assert!(failed.is_err() && is_usual());
+        });
+        worker.join().unwrap();
     }
 
     #[test]

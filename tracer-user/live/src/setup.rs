@@ -19,6 +19,7 @@ use super::beside::BesideRecorder;
 use super::call_windows::CallWindows;
 use super::consumer_setup::{Beginning, ConsumerSetup};
 use super::counted::KernelCounts;
+use super::idle_time::give_way;
 use super::printer::Printer;
 use super::processes::Processes;
 use super::recording::Recording;
@@ -42,6 +43,10 @@ use tracer_text::say;
 /// Longest time without a sign of life from us after which targets still record; then they refuse
 /// events and count them.
 const LEASE: Duration = Duration::from_secs(2);
+
+/// Longest time for which programs are loaded only while no other thread wants the CPU, where the
+/// cost of the trace is bounded.
+const LOADS_IDLE_AT_MOST: Duration = Duration::from_millis(500);
 
 /// Least bytes of a BPF ring: a page.
 pub const MIN_KERNEL_RING_BYTES: u32 = 4096;
@@ -163,7 +168,13 @@ impl Setup {
             None => None,
             Some(Way::Own) => {
                 let options = self.kernel_options(subject, choice, (probes, tracepoints));
-                Some(KernelAccess::load(&options, &hub)?)
+                let load = || KernelAccess::load(&options, &hub);
+                let is_bounded = recording.most_call_cost.or(recording.most_switch_cost);
+                // A command does not run yet, which has nothing of it.
+                Some(match (is_bounded, subject) {
+                    (Some(_), Subject::Processes(_)) => give_way(LOADS_IDLE_AT_MOST, load)?,
+                    _ => load()?,
+                })
             }
             Some(Way::Service(address)) => Some(KernelAccess::from_service(self, &address)),
         };
