@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use tokio::time::{MissedTickBehavior, interval};
 use tracer_area::monotonic_now;
 use tracer_engine::event::MonotonicNs;
 
@@ -24,6 +23,10 @@ use tracer_kernel::{FreedMemory, give_back_what_is_free};
 
 /// Interval at which the sources are asked when nothing wakes us: the most that an event is late.
 const TICK: Duration = Duration::from_millis(10);
+
+/// That interval while hardly any events come: each time a thread of the program is interrupted,
+/// where no CPU is idle.
+const RESTING_TICK: Duration = Duration::from_millis(40);
 
 /// Interval between looks at `/proc`.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
@@ -157,12 +160,12 @@ impl Follow {
         let is_bounded = self.tracer.has_bounded_cost();
         let start = || IdleTime::start(self.tracer.brake());
         let mut idle_time = is_bounded.then(start).flatten();
-        let mut tick = interval(TICK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut phase = Phase::Following;
         let mut tidied = Instant::now();
         let (mut has_more, mut is_behind, mut is_blocked) = (false, false, false);
         loop {
+            let is_resting = self.tracer.is_resting() && !phase.is_ending();
+            let tick = if is_resting { RESTING_TICK } else { TICK };
             tokio::select! {
                 biased;
                 wake = self.wakes.recv() => {
@@ -176,7 +179,7 @@ impl Follow {
                 () = tokio::task::yield_now(), if (has_more || is_behind) && !is_blocked => {}
                 () = readable(ring.as_ref()), if !is_blocked => {}
                 () = after(self.tracer.next_look(monotonic_now())), if !phase.is_ending() => {}
-                _ = tick.tick() => {}
+                () = tokio::time::sleep(tick) => {}
             }
             let now = monotonic_now();
             if let Some(until) = self.until

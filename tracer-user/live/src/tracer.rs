@@ -293,6 +293,11 @@ impl Tracer {
         windows.is_some_and(|windows| !windows.is_open())
     }
 
+    /// Tells whether hardly any events come for now: those of processes that begin and end.
+    pub fn is_resting(&self) -> bool {
+        self.is_between_windows() && self.change.is_none() && self.areas.is_none()
+    }
+
     /// Opens or closes a window, where it is time. System calls are recorded in windows of switches
     /// alone.
     fn step_windows(&mut self, now: MonotonicNs) {
