@@ -16,7 +16,7 @@ use crate::guard;
 use crate::maps::{self, CallWanted};
 use crate::offsets::{
     ALL_CALLS, CALLS_AT_EXIT, COMPAT_EXECVE, COMPAT_RT_SIGRETURN, COMPAT_SIGRETURN, COUNTS_RATES,
-    EXECVE, SIGRETURN, STRING_BYTES,
+    EXECVE, ONLY_NAMES, SIGRETURN, STRING_BYTES,
 };
 use crate::socketcall::{Called, called};
 use crate::stack;
@@ -206,7 +206,7 @@ fn enter_with_texts<C: Tracepoint>(
         is_compat: data.compat,
     };
     let unread = texts.record(task, &data);
-    if unread != 0 {
+    if unread != 0 && ONLY_NAMES.load() == 0 {
         maps::remember_unread(task.tid(), texts.program_address, unread);
     }
 }
@@ -290,7 +290,8 @@ fn to_read_on_exit<C: Tracepoint>(
     points_to: u64,
     ret: i64,
 ) -> u32 {
-    let is_given = points_to & 0xffff_ffff != 0;
+    // Of what an answer is made of, only pipes are known by what a call has filled in.
+    let is_given = ONLY_NAMES.load() == 0 && points_to & 0xffff_ffff != 0;
     // After an exec the registers are other ones.
     let unread = if is_given {
         maps::forget_unread(task.tid(), registers.address())

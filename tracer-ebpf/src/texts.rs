@@ -10,8 +10,8 @@ use aya_ebpf::helpers::generated::{bpf_probe_read_user, bpf_probe_read_user_str}
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{
-    RecordHeader, SYSCALL_ENTER_TEXTS, SYSCALL_TEXTS, SyscallText, SyscallTextsRecord, call_texts,
-    gathered, string_space,
+    RecordHeader, SYSCALL_ENTER_TEXTS, SYSCALL_EXIT_TEXTS, SYSCALL_TEXTS, SyscallText,
+    SyscallTextsRecord, call_texts, gathered, string_space,
 };
 
 use crate::context::Tracepoint;
@@ -78,10 +78,11 @@ impl Texts<'_> {
         }
     }
 
-    /// Tells whether one of the arguments that are read may need much space.
+    /// Tells whether one of the arguments that are read may need much space: of names alone, those
+    /// that a call is given.
     #[inline(always)]
     fn has_wide(&self) -> bool {
-        let may_be = ONLY_NAMES.load() == 0 || self.event_type == SYSCALL_ENTER_TEXTS;
+        let may_be = ONLY_NAMES.load() == 0 || self.event_type != SYSCALL_EXIT_TEXTS;
         may_be && (is_wide(self.points_to) || is_wide(self.points_to >> call_texts::BITS))
     }
 
