@@ -290,7 +290,7 @@ fn to_read_on_exit<C: Tracepoint>(
     points_to: u64,
     ret: i64,
 ) -> u32 {
-    // Of what an answer is made of, only pipes are known by what a call has filled in.
+    // Names that could not be read as the call began are left out.
     let is_given = ONLY_NAMES.load() == 0 && points_to & 0xffff_ffff != 0;
     // After an exec the registers are other ones.
     let unread = if is_given {

@@ -78,8 +78,8 @@ impl Texts<'_> {
         }
     }
 
-    /// Tells whether one of the arguments that are read may need much space: of names alone, those
-    /// that a call is given.
+    /// Tells whether one of the arguments that are read may need much space. Where only names are
+    /// read, none does as a call ends.
     #[inline(always)]
     fn has_wide(&self) -> bool {
         let may_be = ONLY_NAMES.load() == 0 || self.event_type != SYSCALL_EXIT_TEXTS;

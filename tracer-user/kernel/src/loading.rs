@@ -401,27 +401,27 @@ impl<'a> Plan<'a> {
         let cpus = usize_of(self.cpus);
         let running = || map_array(ebpf, "RUNNING", cpus * size_of::<Running>());
         let rates = CallRates::new(running()?, cpus, (before_ns, floor_ns));
-        let tables = SwitchTables::new(running()?, self.queues(ebpf)?);
+        let tables = SwitchTables::new(running()?, self.switch_notes(ebpf)?);
         Ok((links, tables, rates))
     }
 
     /// Maps the tables of waiting threads, of wakers and of packets, as far as they are used.
-    fn queues(&self, ebpf: &Ebpf) -> Result<Vec<(MapMemory, usize)>, LoadError> {
+    fn switch_notes(&self, ebpf: &Ebpf) -> Result<Vec<(MapMemory, usize)>, LoadError> {
         let map = |name, slots: u32, size: usize| {
             map_array(ebpf, name, usize_of(slots) * size).map(|map| (map, size))
         };
-        let mut queues = Vec::new();
+        let mut notes = Vec::new();
         if self.options.wanted_bits() & wanted::bit(EventTypeId::SWITCH_IN) != 0 {
-            queues.push(map("QUEUED", QUEUED_SLOTS, size_of::<Queued>())?);
+            notes.push(map("QUEUED", QUEUED_SLOTS, size_of::<Queued>())?);
         }
         if self.options.wanted_bits() & wanted::bit(EventTypeId::WAKEUP) != 0 {
-            queues.push(map("WAKERS", WAKER_SLOTS, size_of::<Waker>())?);
-            queues.push(map("SENDERS", SENDER_SLOTS, size_of::<Sender>())?);
+            notes.push(map("WAKERS", WAKER_SLOTS, size_of::<Waker>())?);
+            notes.push(map("SENDERS", SENDER_SLOTS, size_of::<Sender>())?);
             // Each word says something.
             let bytes = usize_of(self.cpus) * size_of::<PacketsOf>();
-            queues.push((map_array(ebpf, "PACKETS", bytes)?, size_of::<u64>()));
+            notes.push((map_array(ebpf, "PACKETS", bytes)?, size_of::<u64>()));
         }
-        Ok(queues)
+        Ok(notes)
     }
 }
 

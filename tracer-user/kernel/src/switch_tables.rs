@@ -11,12 +11,12 @@ use super::mapping::MapMemory;
 pub struct SwitchTables {
     running: MapMemory,
     /// The others, each with the size of an entry, whose first word is 0 where nothing is noted.
-    queues: Vec<(MapMemory, usize)>,
+    notes: Vec<(MapMemory, usize)>,
 }
 
 impl SwitchTables {
-    pub(super) fn new(running: MapMemory, queues: Vec<(MapMemory, usize)>) -> Self {
-        Self { running, queues }
+    pub(super) fn new(running: MapMemory, notes: Vec<(MapMemory, usize)>) -> Self {
+        Self { running, notes }
     }
 
     /// Forgets which threads have CPUs: the programs do not see when they leave these.
@@ -27,8 +27,8 @@ impl SwitchTables {
     /// Forgets all that is noted: the programs have not seen what came after it.
     pub fn forget(&self) {
         self.forget_running();
-        for (queue, entry) in &self.queues {
-            clear(queue, *entry);
+        for (map, entry) in &self.notes {
+            clear(map, *entry);
         }
     }
 }

@@ -43,17 +43,17 @@ pub fn give_way<T>(most: Duration, work: impl FnOnce() -> T) -> T {
     }
     // SAFETY: takes no pointers.
     let worker = unsafe { libc::gettid() };
-    // It is closed when the work is done, also by a panic.
+    // The channel closes when the work is done, also by a panic.
     let (working, has_ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let watcher = thread::Builder::new().name("idle-time".to_owned());
         let watcher = watcher.spawn_scoped(scope, move || {
-            let lowered = is_way_back_permitted().and_then(|()| Policy::Idle.give_to(worker));
+            let lowered = try_way_back().and_then(|()| Policy::Idle.give_to(worker));
             if let Err(error) = lowered {
                 tracing::debug!(%error, "the tracer does not give way to others");
                 return;
             }
-            // That nothing comes is what is waited for.
+            // Returns when the work is done, or after this time.
             let _ = has_ended.recv_timeout(most);
             let _ = Policy::Usual.give_to(worker);
         });
@@ -151,7 +151,7 @@ impl Drop for IdleTime {
 
 /// Watches the reader until it wants no more of it.
 fn watch(reader: i32, shared: &Shared, brake: Option<&Brake>) {
-    if let Err(error) = is_way_back_permitted() {
+    if let Err(error) = try_way_back() {
         tracing::debug!(%error, "the tracer does not give way to others");
         return;
     }
@@ -175,7 +175,7 @@ fn watch(reader: i32, shared: &Shared, brake: Option<&Brake>) {
 }
 
 /// Tries in the calling thread whether the usual policy can be had again.
-fn is_way_back_permitted() -> io::Result<()> {
+fn try_way_back() -> io::Result<()> {
     Policy::Idle.give_to(0)?;
     Policy::Usual.give_to(0)
 }
@@ -312,7 +312,7 @@ mod tests {
 
     /// Tells whether the usual policy can be had again here.
     fn is_permitted() -> bool {
-        let tried = || is_way_back_permitted().is_ok();
+        let tried = || try_way_back().is_ok();
         thread::spawn(tried).join().unwrap()
     }
 

@@ -170,7 +170,7 @@ impl Setup {
                 let options = self.kernel_options(subject, choice, (probes, tracepoints));
                 let load = || KernelAccess::load(&options, &hub);
                 let is_bounded = recording.most_call_cost.or(recording.most_switch_cost);
-                // A command does not run yet, which has nothing of it.
+                // A command has not started yet: to give way would only delay it.
                 Some(match (is_bounded, subject) {
                     (Some(_), Subject::Processes(_)) => give_way(LOADS_IDLE_AT_MOST, load)?,
                     _ => load()?,
