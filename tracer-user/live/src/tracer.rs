@@ -23,7 +23,7 @@ use super::processes::{Comm, Processes};
 use super::switch_windows::SwitchWindows;
 use super::wakers::Wakers;
 use super::writer::CHUNK_BYTES;
-use tracer_binary::stacks::is_part;
+use tracer_binary::stacks::{is_part, names_stacks};
 use tracer_event::consumer::{FlushReason, Lines};
 use tracer_event::event_view::NamespaceIds;
 use tracer_event::summary::Summary;
@@ -811,8 +811,9 @@ impl Tracer {
             // Its exec may be among what was lost.
             self.unstarted = None;
         }
-        // A program is mapped before its exec is reported.
-        if self.unstarted == Some(event.header.pid) && id != EventTypeId::MAPPING {
+        // A program is mapped before its exec is reported. Names of its addresses may have a time
+        // before that: when the rings were looked at last.
+        if self.unstarted == Some(event.header.pid) && !names_stacks(id) {
             let is_start = matches!(
                 id,
                 EventTypeId::EXEC | EventTypeId::FORK | EventTypeId::THREAD_CREATE
@@ -969,11 +970,11 @@ mod tests {
     use std::sync::mpsc;
 
     use tracer_common::event_type::FIRST_USER_EVENT;
-    use tracer_common::kernel::ForkData;
+    use tracer_common::kernel::{ForkData, StackData};
     use tracer_engine::StreamFullPolicy;
     use tracer_engine::event::{EventHeader, Truncation};
     use tracer_engine::source::{Batch, Control, Loss, Source, Unread};
-    use zerocopy::IntoBytes;
+    use zerocopy::{FromZeros, IntoBytes};
 
     use super::*;
     use tracer_engine::ClockPair;
@@ -1164,6 +1165,31 @@ mod tests {
         let types: Vec<String> = scene.lines().into_iter().map(|(name, _)| name).collect();
 
         assert_eq!(types, ["linux_trace_exec", "linux_trace_switch_out"]);
+    }
+
+    #[test]
+    fn what_was_named_before_the_exec_has_its_name_in_stacks_after_it() {
+        const PLACE: u64 = 0x5079 << 48 | 1;
+        let mut scene = Scene::showing(&["exec", "stack"], None);
+        scene.tracer.add_command(PID, true, LastName::default());
+        let mut symbol = [PLACE, 2].as_bytes().to_vec();
+        symbol.extend_from_slice(b"early (a.py)\0");
+        scene.then(EventTypeId::SYMBOL, PID, &symbol);
+        scene.then(EventTypeId::EXEC, PID, &[b'x'; 30]);
+        let head = StackData {
+            user_frames: 1,
+            ..StackData::new_zeroed()
+        };
+        let stack = [head.as_bytes(), PLACE.as_bytes()].concat();
+        scene.then(EventTypeId::STACK, PID, &stack);
+        scene.tracer.round(MonotonicNs(u64::MAX), MonotonicNs(0));
+        let lines = scene.tracer.lines().bytes().clone();
+        let lines = String::from_utf8(lines).unwrap();
+
+        assert!(
+            lines.contains(r#""symbol":"early","file":"a.py","line":2"#),
+            "{lines}"
+        );
     }
 
     #[test]
