@@ -103,6 +103,15 @@ fn is_of(cause: &str, segment: &Value, tids: &HashMap<String, u64>) -> bool {
     }
 }
 
+/// Tells whether in a segment of a path an idle CPU wakes up for the worker. The kernel counts that
+/// as sleep, as the worker comes into a queue of the CPU by its interrupt.
+fn is_idle_cpu_waking(segment: &Value, tids: &HashMap<String, u64>) -> bool {
+    let behind = segment["behind"]["comm"].as_str().unwrap_or_default();
+    segment["state"] == "runnable"
+        && segment["tid"] == tids["worker"]
+        && behind.starts_with("swapper/")
+}
+
 /// Returns the answer of `why` to that many requests, of which not more than one in a hundred is
 /// explained differently from what is known of it. Beside other work something is measured wrong
 /// now and then, and a guest's kernel does not report each switch.
@@ -147,6 +156,12 @@ fn wrong(count: u32, seed: u32, options: &[&str]) -> (usize, Vec<String>, Value)
             segments.iter().filter(|one| is_one(one)).map(ns).sum()
         };
         let found = of(&|one| is_of(&known.cause, one, &tids));
+        let waking = if matches!(&*known.cause, "fsync" | "fault") {
+            of(&|one| is_idle_cpu_waking(one, &tids)).min(found / 2)
+        } else {
+            0
+        };
+        let found = found + waking;
         let unknown = of(&|one| one["state"] == "unknown");
         let others = all - found - unknown;
         let least = known.least.min(all);
