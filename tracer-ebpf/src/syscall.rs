@@ -336,13 +336,19 @@ fn joined(points_to: u64, ret: i64, unread: u32) -> u32 {
 /// else 0.
 #[inline(always)]
 fn filled(points_to: u32, ret: i64) -> u32 {
+    let kind = if ONLY_NAMES.load() == 0 {
+        points_to & call_texts::KIND
+    } else {
+        // Of what calls fill in, nothing else is read then.
+        call_texts::FIXED
+    };
     let is_whole = matches!(
-        points_to & call_texts::KIND,
+        kind,
         call_texts::FIXED | call_texts::ARRAY | call_texts::COUNTED | call_texts::GATHERED
     );
     /// Instead of an error: the call is made again. How much of its time is left has been said.
     const RESTART_BLOCK: i64 = -516;
-    let is_fixed = points_to & call_texts::KIND == call_texts::FIXED;
+    let is_fixed = kind == call_texts::FIXED;
     if ret > 0 || (ret == 0 && is_whole) || (ret == RESTART_BLOCK && is_fixed) {
         points_to
     } else {

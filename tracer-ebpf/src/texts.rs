@@ -125,8 +125,10 @@ impl Texts<'_> {
             self.write_arguments(scratch);
             let first = Pointed::read(scratch, self.points_to);
             let second = Pointed::read(scratch, self.points_to >> call_texts::BITS);
-            let first = self.read_into::<D, N, IS_WIDE>(record, 0, &first, gathered);
-            let second = self.read_into::<D, N, IS_WIDE>(record, 1, &second, gathered);
+            self.read_into::<D, N, IS_WIDE>(record, 0, &first, gathered);
+            self.read_into::<D, N, IS_WIDE>(record, 1, &second, gathered);
+            let first = self.outcome::<D, N, IS_WIDE>(record, 0);
+            let second = self.outcome::<D, N, IS_WIDE>(record, 1);
             unread = first.unread | second.unread << 1;
             let front = offset_of!(SyscallTextsRecord<D, N>, bytes);
             // What counts ends where the last of what was read does.
@@ -168,7 +170,9 @@ impl Texts<'_> {
         ]
     }
 
-    /// Reads what one of them points to.
+    /// Reads what one of them points to. It is in the record then, and nothing is returned: of what
+    /// lies in memory the verifier follows no values, so that the ways through this are walked once
+    /// for each of them, and not once more for each way through the one before.
     #[inline(always)]
     fn read_into<D, const N: usize, const IS_WIDE: bool>(
         &self,
@@ -176,15 +180,11 @@ impl Texts<'_> {
         nth: usize,
         &Pointed { address, next }: &Pointed,
         gathered: i32,
-    ) -> Read {
+    ) {
         let points_to = self.points_to >> (nth * call_texts::BITS as usize);
-        let is_text = IS_WIDE && points_to & call_texts::KIND == call_texts::TEXT;
-        let head = record.wrapping_add(
-            offset_of!(SyscallTextsRecord<D, N>, texts) + nth * size_of::<SyscallText>(),
-        );
+        let is_text = Self::is_text::<IS_WIDE>(points_to);
         let bytes = record.wrapping_add(offset_of!(SyscallTextsRecord<D, N>, bytes) + nth * N);
         let mut wanted = text_bytes();
-        let mut is_too_long = false;
         // Others are read with it, whatever it is.
         let is_first = N >= string_space::WIDE
             && is_gathered(points_to)
@@ -196,11 +196,7 @@ impl Texts<'_> {
             wanted = space_of::<N>();
             take(bytes, gathered, wanted)
         } else if is_text {
-            // One more than wanted, and a null: so the agent sees whether there is more.
-            let most = (wanted + 2).min(all_of::<N>());
-            let length = read_text(bytes, address, most);
-            is_too_long = N == string_space::SMALL && length == most.cast_signed();
-            length
+            read_text(bytes, address, most_of_text::<N>())
         } else {
             let (count, most) = self.count::<IS_WIDE>(points_to, next);
             wanted = most;
@@ -227,7 +223,20 @@ impl Texts<'_> {
             length,
         };
         // SAFETY: inside the record.
-        unsafe { head.cast::<SyscallText>().write(text) };
+        unsafe { Self::head::<D, N>(record, nth).write(text) };
+    }
+
+    /// Returns what has become of what was read.
+    #[inline(always)]
+    fn outcome<D, const N: usize, const IS_WIDE: bool>(&self, record: *mut u8, nth: usize) -> Read {
+        let head = Self::head::<D, N>(record, nth).cast::<u8>();
+        let length = head.wrapping_add(offset_of!(SyscallText, length));
+        // SAFETY: inside the record, and written.
+        let length = unsafe { length.cast::<i32>().read_volatile() };
+        let points_to = self.points_to >> (nth * call_texts::BITS as usize);
+        let is_too_long = N == string_space::SMALL
+            && Self::is_text::<IS_WIDE>(points_to)
+            && length == most_of_text::<N>().cast_signed();
         Read {
             unread: u32::from(length < 0) | u32::from(is_too_long) << 2,
             used: if length < 0 {
@@ -236,6 +245,19 @@ impl Texts<'_> {
                 length.cast_unsigned().min(all_of::<N>())
             },
         }
+    }
+
+    /// Tells whether an argument points to text that needs space of its own.
+    #[inline(always)]
+    fn is_text<const IS_WIDE: bool>(points_to: u32) -> bool {
+        IS_WIDE && points_to & call_texts::KIND == call_texts::TEXT
+    }
+
+    /// Returns where a record says what was read first, or second.
+    #[inline(always)]
+    fn head<D, const N: usize>(record: *mut u8, nth: usize) -> *mut SyscallText {
+        let at = offset_of!(SyscallTextsRecord<D, N>, texts) + nth * size_of::<SyscallText>();
+        record.wrapping_add(at).cast()
     }
 
     /// Gathers what the first or second argument leads to: how many bytes that are, or an error.
@@ -261,6 +283,10 @@ impl Texts<'_> {
         } else {
             space_of::<{ string_space::SMALL }>()
         };
+        if ONLY_NAMES.load() != 0 && self.event_type == SYSCALL_EXIT_TEXTS {
+            // Of what calls fill in, nothing else is read then.
+            return (u64::from(size), of_data);
+        }
         match points_to & call_texts::KIND {
             // A call may return how much there is, and not only how much it has filled in.
             call_texts::RETURNED => (self.returned.min(next), STRING_BYTES.load()),
@@ -355,6 +381,13 @@ fn is_wide(points_to: u32) -> bool {
 #[inline(always)]
 fn text_bytes() -> u32 {
     STRING_BYTES.load().max(string_space::LEAST_TEXT)
+}
+
+/// Returns how many bytes of text are read into space for `N`, with its null: one more than wanted,
+/// so that the agent sees whether there is more.
+#[inline(always)]
+fn most_of_text<const N: usize>() -> u32 {
+    (text_bytes() + 2).min(all_of::<N>())
 }
 
 /// The value of an argument, and of the one behind it.

@@ -64,10 +64,10 @@ pub const BUDGETS: &[VerifierBudget] = &[
     budget("sys_enter_counts", 1020, 1730),
     budget("page_fault_user_counts", 127, 195),
     budget("page_fault_kernel_counts", 127, 195),
-    budget("sys_enter_descriptors", 48400, 49800),
-    budget("sys_exit_descriptors", 46800, 47800),
-    budget("sys_enter", 116400, 93000),
-    budget("sys_exit", 135000, 109000),
+    budget("sys_enter_descriptors", 31100, 32200),
+    budget("sys_exit_descriptors", 29300, 30500),
+    budget("sys_enter", 83900, 64500),
+    budget("sys_exit", 110100, 108600),
 ];
 
 /// Returns the budget of a program.
