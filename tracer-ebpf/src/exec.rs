@@ -16,7 +16,7 @@ use crate::cpu::this_cpu;
 use crate::gathered::bounded;
 use crate::guard;
 use crate::maps::{self, count_ring_full};
-use crate::offsets::{BINPRM_FILENAME, EXEC_BYTES, EXEC_WAKES, MM_ARG_END, MM_ARG_START};
+use crate::offsets::{BINPRM_FILENAME, EXEC_BYTES, EXEC_WAKES, MM_ARG_END, MM_ARG_START, TASK_MM};
 use crate::pid::Pid;
 use crate::record::{Wake, record_if_it_fits};
 use crate::sight;
@@ -39,8 +39,8 @@ struct Arguments {
 impl Arguments {
     #[inline(always)]
     fn from_task<C: Tracepoint>(task: &Task<C>) -> Self {
-        let memory = task.memory();
-        let address = |offset| sight::read::<u64>(memory, offset);
+        let memory = sight::read(Address(task.address()), TASK_MM.load()).unwrap_or(0_u64);
+        let address = |offset| sight::read::<u64>(Address(memory as *const u8), offset);
         let (Some(start), Some(end)) = (address(MM_ARG_START.load()), address(MM_ARG_END.load()))
         else {
             let (start, length) = (0, ExecRecord::UNREAD);

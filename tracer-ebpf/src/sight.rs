@@ -8,7 +8,8 @@ use tracer_common::kernel::globals::NO_OFFSET;
 use crate::context::Tracepoint;
 use crate::offsets::{
     CRED_EGID, CRED_EUID, CRED_GID, CRED_PERMITTED, CRED_SGID, CRED_SUID, CRED_UID, CRED_USER_NS,
-    MM_FLAGS, MM_USER_NS, USER_NS_ID, USER_NS_LEVEL, USER_NS_OWNER, USER_NS_PARENT,
+    MM_FLAGS, MM_USER_NS, TASK_CRED, TASK_MM, USER_NS_ID, USER_NS_LEVEL, USER_NS_OWNER,
+    USER_NS_PARENT,
 };
 use crate::task::{Address, Task};
 
@@ -24,7 +25,12 @@ const DEEPEST: u32 = 33;
 /// read denies access.
 #[inline(always)]
 pub fn collect<C: Tracepoint>(task: &Task<C>) -> Sight {
-    let credentials = task.credentials();
+    let task = Address(task.address());
+    let pointer = |base, offset| {
+        let pointer = read::<u64>(base, offset).unwrap_or(0);
+        Address(pointer as *const u8)
+    };
+    let credentials = pointer(task, TASK_CRED.load());
     let same = |offsets: [u32; 3]| {
         let [real, effective, saved] =
             offsets.map(|offset| read::<u32>(credentials, offset).unwrap_or(Sight::NOBODY));
@@ -34,13 +40,9 @@ pub fn collect<C: Tracepoint>(task: &Task<C>) -> Sight {
             Sight::NOBODY
         }
     };
-    let pointer = |base, offset| {
-        let pointer = read::<u64>(base, offset).unwrap_or(0);
-        Address(pointer as *const u8)
-    };
     let namespace = pointer(credentials, CRED_USER_NS.load());
     let level = read(namespace, USER_NS_LEVEL.load()).unwrap_or(u32::MAX);
-    let memory = task.memory();
+    let memory = pointer(task, TASK_MM.load());
     let flags = read::<u64>(memory, MM_FLAGS.load()).unwrap_or(0);
     let of_memory = pointer(memory, MM_USER_NS.load());
     let outermost = outermost(namespace.0 as u64, level);
@@ -90,7 +92,8 @@ pub fn is_dumpable(flags: u64) -> bool {
 /// Reads a field of the struct at `base`, where the kernel has it.
 ///
 /// By a helper, because these are behind several pointers, and of sizes that differ between
-/// kernels.
+/// kernels. For each pointer in a task that a program reads itself, the verifier looks through all
+/// types of the kernel, on each way to it.
 #[inline(always)]
 pub fn read<T>(base: Address, offset: u32) -> Option<T> {
     if offset == NO_OFFSET {

@@ -18,6 +18,7 @@ use crate::offsets::{
     TASK_THROTTLED, THREAD_ID_BELOW, UPID_NAMESPACE,
 };
 use crate::pid::Pid;
+use crate::sight::read;
 use crate::subject::Subject;
 
 /// Reads the field of type `T` that lies `offset` bytes into the struct at `base`; all zero when
@@ -303,11 +304,9 @@ impl<C: Tracepoint> Task<C> {
         {
             return false;
         }
-        // SAFETY: `base` is a task (see `argument`), and `rt.rt_rq` a pointer in it.
-        let queue: Address = unsafe { field::<C, _>(self.base, TASK_REAL_TIME_QUEUE.load()) };
-        // SAFETY: it is a `struct rt_rq *`, and `rt_throttled` an int of it.
-        let is_throttled: u32 = unsafe { field::<C, _>(queue.0, REAL_TIME_QUEUE_THROTTLED.load()) };
-        is_throttled != 0
+        let queue = read(Address(self.base), TASK_REAL_TIME_QUEUE.load()).unwrap_or(0_u64);
+        let queue = Address(queue as *const u8);
+        read(queue, REAL_TIME_QUEUE_THROTTLED.load()).unwrap_or(0_u32) != 0
     }
 
     /// Tells whether a control group that it is in has used up its time.
