@@ -92,8 +92,8 @@ pub fn is_dumpable(flags: u64) -> bool {
 /// Reads a field of the struct at `base`, where the kernel has it.
 ///
 /// By a helper, because these are behind several pointers, and of sizes that differ between
-/// kernels. For each pointer in a task that a program reads itself, the verifier looks through all
-/// types of the kernel, on each way to it.
+/// kernels. For each pointer that a program reads from a task without a helper, the verifier
+/// searches all types of the kernel, on each path to it.
 #[inline(always)]
 pub fn read<T>(base: Address, offset: u32) -> Option<T> {
     if offset == NO_OFFSET {

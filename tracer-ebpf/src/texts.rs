@@ -170,9 +170,9 @@ impl Texts<'_> {
         ]
     }
 
-    /// Reads what one of them points to. It is in the record then, and nothing is returned: of what
-    /// lies in memory the verifier follows no values, so that the ways through this are walked once
-    /// for each of them, and not once more for each way through the one before.
+    /// Reads what one of them points to, into the record. Nothing is returned: the verifier tracks
+    /// no values in memory, so that it walks the paths of the second call once, and not once for
+    /// each path of the first.
     #[inline(always)]
     fn read_into<D, const N: usize, const IS_WIDE: bool>(
         &self,
