@@ -969,6 +969,7 @@ fn system_calls() -> EventSet {
 mod tests {
     use std::sync::mpsc;
 
+    use tracer_binary::python::PLACES;
     use tracer_common::event_type::FIRST_USER_EVENT;
     use tracer_common::kernel::{ForkData, StackData};
     use tracer_engine::StreamFullPolicy;
@@ -1169,7 +1170,7 @@ mod tests {
 
     #[test]
     fn what_was_named_before_the_exec_has_its_name_in_stacks_after_it() {
-        const PLACE: u64 = 0x5079 << 48 | 1;
+        const PLACE: u64 = PLACES << 48 | 1;
         let mut scene = Scene::showing(&["exec", "stack"], None);
         scene.tracer.add_command(PID, true, LastName::default());
         let mut symbol = [PLACE, 2].as_bytes().to_vec();
