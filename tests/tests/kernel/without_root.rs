@@ -595,7 +595,8 @@ fn a_slow_program_is_explained_without_root() {
     let begin = said.find("\n{").map_or(0, |before| before + 1);
     let mut values = serde_json::Deserializer::from_str(&said[begin..]).into_iter::<Value>();
     let explained = values.next().unwrap().unwrap();
-    let mut findings = explained["findings"].as_array().unwrap().iter();
+    let findings = explained["findings"].as_array();
+    let mut findings = findings.unwrap_or_else(|| panic!("{said}")).iter();
     let first = findings.find(|found| found["rule"] != "cpu");
     let first = first.unwrap_or_else(|| panic!("{said}"));
     assert_eq!(first["rule"], "lock", "{said}");
