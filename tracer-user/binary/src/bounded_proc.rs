@@ -151,8 +151,26 @@ type Question = Box<dyn FnOnce() + Send>;
 fn start_asker() -> Option<Sender<Question>> {
     let (sender, questions) = mpsc::channel::<Question>();
     let asker = thread::Builder::new().name("asker".to_owned());
-    let started = asker.spawn(move || questions.into_iter().for_each(|question| question()));
+    let started = asker.spawn(move || {
+        have_its_share();
+        questions.into_iter().for_each(|question| question());
+    });
     started.ok().map(|_| sender)
+}
+
+/// Gives the calling thread its share of the CPUs where the thread that began it gives way to
+/// others (`SCHED_IDLE`), and it would do so too: an answer comes in time or not at all. Where that
+/// is not permitted, it stays as it is.
+fn have_its_share() {
+    // SAFETY: takes no pointers. The function of musl's C library only fails.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    if policy == i64::from(libc::SCHED_IDLE) {
+        // The kernel's `struct sched_param` has the priority alone.
+        let priority: libc::c_int = 0;
+        let (call, usual) = (libc::SYS_sched_setscheduler, libc::SCHED_OTHER);
+        // SAFETY: the priority lives.
+        unsafe { libc::syscall(call, 0, usual, &raw const priority) };
+    }
 }
 
 static ASKED: LazyLock<Mutex<Asked>> = LazyLock::new(Mutex::default);
@@ -251,6 +269,37 @@ mod tests {
         while ask(USER, 1, 1, || 1).is_none() {
             thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    #[test]
+    fn who_asks_does_not_give_way_as_who_began_it_does() {
+        // SAFETY: takes no pointers.
+        let policy = || unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+        let usual = policy();
+        let beginner = thread::spawn(move || {
+            let priority: libc::c_int = 0;
+            // SAFETY: the priority lives.
+            let lowered = unsafe {
+                libc::syscall(
+                    libc::SYS_sched_setscheduler,
+                    0,
+                    libc::SCHED_IDLE,
+                    &raw const priority,
+                )
+            };
+            assert_eq!((lowered, policy()), (0, i64::from(libc::SCHED_IDLE)));
+            let (answer, answers) = mpsc::channel();
+            let question = Box::new(move || answer.send(policy()).unwrap());
+            start_asker().unwrap().send(question).unwrap();
+            let of_asker = answers.recv().unwrap();
+            // Where this thread may go back, so may the other one.
+            have_its_share();
+            assert_eq!(of_asker, policy());
+            // SAFETY: takes no pointers.
+            let is_root = unsafe { libc::geteuid() } == 0;
+            assert!(!is_root || of_asker == usual);
+        });
+        beginner.join().unwrap();
     }
 
     #[test]
