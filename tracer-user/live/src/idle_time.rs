@@ -10,14 +10,16 @@
 //! CPUs by weight, and between sessions (`sched_autogroup`), the reader gives way less.
 
 use std::ffi::c_int;
+use std::fs;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::brake::Brake;
+use super::own_cost::own_cpu_ns;
 
 /// Interval between looks at the reader, while events come and while hardly any do: each look
 /// interrupts a thread of the program where no CPU is idle.
@@ -32,13 +34,17 @@ const HELD: (u32, u32) = (10, 640);
 /// Looks with progress after which it is as if it had never fallen behind.
 const CALM: u32 = 1000;
 
-/// Does some work in the calling thread, which gives way to others meanwhile, for the time `most`
-/// at most: after that it has its share again.
+/// Least part of a CPU that work needs to go on with, of so many parts.
+const LEAST_PART: u64 = 10;
+
+/// Does some work in the calling thread, which gives way to others meanwhile, as do the threads
+/// that it starts, until the work is done. Where this process had less than a tenth of a CPU in a
+/// time of `patience`, all have their share from then on.
 ///
-/// Where it has another policy than the usual one, or the way back to that is not permitted, the
-/// thread stays as it is.
-pub fn give_way<T>(most: Duration, work: impl FnOnce() -> T) -> T {
-    if policy_of_caller() != i64::from(libc::SCHED_OTHER) {
+/// Where the thread has another policy than the usual one, or the way back to that is not
+/// permitted, it stays as it is.
+pub fn give_way<T>(patience: Duration, work: impl FnOnce() -> T) -> T {
+    if policy_of(0) != i64::from(libc::SCHED_OTHER) || !is_way_back_permitted() {
         return work();
     }
     // SAFETY: takes no pointers.
@@ -46,18 +52,22 @@ pub fn give_way<T>(most: Duration, work: impl FnOnce() -> T) -> T {
     // The channel closes when the work is done, also by a panic.
     let (working, has_ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
+        // It begins before this thread is lowered, as threads are that begin later.
         let watcher = thread::Builder::new().name("idle-time".to_owned());
         let watcher = watcher.spawn_scoped(scope, move || {
-            let lowered = try_way_back().and_then(|()| Policy::Idle.give_to(worker));
-            if let Err(error) = lowered {
-                tracing::debug!(%error, "the tracer does not give way to others");
-                return;
-            }
+            let mut before = own_cpu_ns().unwrap_or_default();
+            let least = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX) / LEAST_PART;
             // Returns when the work is done, or after this time.
-            let _ = has_ended.recv_timeout(most);
-            let _ = Policy::Usual.give_to(worker);
+            while has_ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                let now = own_cpu_ns().unwrap_or_default();
+                if now.saturating_sub(before) < least {
+                    give_all_their_share(worker);
+                }
+                before = now;
+            }
+            give_all_their_share(worker);
         });
-        if let Err(error) = watcher {
+        if let Err(error) = watcher.and_then(|_| Policy::Idle.give_to(worker)) {
             tracing::debug!(%error, "the tracer does not give way to others");
         }
         let made = work();
@@ -95,7 +105,7 @@ impl IdleTime {
     /// Where the way back to the usual policy is not permitted (without `CAP_SYS_NICE`, as a rule),
     /// the thread stays as it is.
     pub fn start(brake: Option<Arc<Brake>>) -> Option<Self> {
-        if policy_of_caller() != i64::from(libc::SCHED_OTHER) {
+        if policy_of(0) != i64::from(libc::SCHED_OTHER) {
             return None;
         }
         // SAFETY: takes no pointers.
@@ -174,16 +184,45 @@ fn watch(reader: i32, shared: &Shared, brake: Option<&Brake>) {
     }
 }
 
+/// Gives a thread its share again, and all others of this process that give way.
+fn give_all_their_share(worker: i32) {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let tids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let is_idle = |tid: &i32| policy_of(*tid) == i64::from(libc::SCHED_IDLE);
+    // Without /proc, at least the worker.
+    for tid in [worker].into_iter().chain(tids).filter(is_idle) {
+        // It may have ended meanwhile.
+        if let Err(error) = Policy::Usual.give_to(tid) {
+            tracing::debug!(tid, %error, "a thread of the tracer goes on giving way");
+        }
+    }
+}
+
+/// Tells whether threads of this process that give way can have the usual policy again. It is tried
+/// in a thread of its own, which gives way for good where they cannot.
+fn is_way_back_permitted() -> bool {
+    let tried = thread::Builder::new().name("idle-time".to_owned());
+    let tried = tried.spawn(try_way_back).map(JoinHandle::join);
+    match tried {
+        Ok(Ok(Ok(()))) => true,
+        other => {
+            tracing::debug!(?other, "the tracer does not give way to others");
+            false
+        }
+    }
+}
+
 /// Tries in the calling thread whether the usual policy can be had again.
 fn try_way_back() -> io::Result<()> {
     Policy::Idle.give_to(0)?;
     Policy::Usual.give_to(0)
 }
 
-/// Returns the policy of the calling thread. The function of musl's C library only fails.
-fn policy_of_caller() -> i64 {
+/// Returns the policy of a thread of this process; 0 for the caller. The function of musl's C
+/// library only fails.
+fn policy_of(tid: i32) -> i64 {
     // SAFETY: takes no pointers.
-    unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) }
+    unsafe { libc::syscall(libc::SYS_sched_getscheduler, tid) }
 }
 
 /// How the reader is scheduled.
@@ -275,6 +314,8 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     /// Looks at a reader that catches up at each look or never. Returns what it became, and after
@@ -310,23 +351,36 @@ mod tests {
         assert_eq!(changes(&mut pace, HELD.0, true), [(HELD.0, Policy::Idle)]);
     }
 
-    /// Tells whether the usual policy can be had again here.
-    fn is_permitted() -> bool {
-        let tried = || try_way_back().is_ok();
-        thread::spawn(tried).join().unwrap()
-    }
+    /// Held by a test whose threads give way: all of the process have their share again where those
+    /// of one have.
+    static GIVING_WAY: Mutex<()> = Mutex::new(());
 
     #[test]
-    fn work_gives_way_for_a_time_and_no_longer() {
-        let is_permitted = is_permitted();
+    fn work_gives_way_as_long_as_it_goes_on() {
+        let _alone = GIVING_WAY.lock();
+        let is_permitted = is_way_back_permitted();
         let worker = thread::spawn(move || {
-            let before = policy_of_caller();
-            let is_usual = || policy_of_caller() == before;
+            let before = policy_of(0);
+            let is_usual = || policy_of(0) == before;
             if is_permitted {
-                let most = Duration::from_millis(100);
-                give_way(most, || {
-                    wait_until(|| !is_usual());
-                    wait_until(is_usual);
+                give_way(Duration::from_millis(100), || {
+                    assert!(!is_usual());
+                    // Threads that it starts give way with it, and have their share again with it.
+                    let (other, ended) = mpsc::channel();
+                    let started = thread::spawn(move || {
+                        // SAFETY: takes no pointers.
+                        let tid = unsafe { libc::gettid() };
+                        other.send((tid, policy_of(0))).unwrap();
+                        thread::sleep(Duration::from_secs(3600));
+                    });
+                    let (tid, policy) = ended.recv().unwrap();
+                    assert_eq!(policy, i64::from(libc::SCHED_IDLE));
+                    // It takes no CPU time.
+                    while policy_of(tid) != before {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    assert!(is_usual());
+                    drop(started);
                 });
             }
             let made = give_way(Duration::from_secs(3600), || 7);
@@ -341,10 +395,11 @@ mod tests {
 
     #[test]
     fn the_usual_policy_is_given_back() {
-        let is_permitted = is_permitted();
+        let _alone = GIVING_WAY.lock();
+        let is_permitted = is_way_back_permitted();
         let reader = thread::spawn(move || {
-            let before = policy_of_caller();
-            let is_usual = || policy_of_caller() == before;
+            let before = policy_of(0);
+            let is_usual = || policy_of(0) == before;
             let idle_time = IdleTime::start(None).unwrap();
             if is_permitted {
                 // As soon as the watcher runs. On a busy machine the thread gets no CPU from then

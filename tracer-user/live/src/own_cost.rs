@@ -74,7 +74,7 @@ impl Use {
     /// Returns all up to now; `None` where it cannot be read.
     fn now(events: u64) -> Option<Self> {
         Some(Self {
-            own_ns: own_ns()?,
+            own_ns: own_cpu_ns()?,
             idle_ns: idle_ns(&fs::read_to_string("/proc/stat").ok()?)?,
             events,
         })
@@ -103,7 +103,7 @@ impl Use {
 }
 
 /// Returns how long this process has had CPUs.
-fn own_ns() -> Option<u64> {
+pub fn own_cpu_ns() -> Option<u64> {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn a_thread_that_spins_is_seen_to_cost() {
         let mut cost = OwnCost::new(0);
-        let before = own_ns().unwrap();
-        while own_ns().unwrap() - before < 20_000_000 {}
+        let before = own_cpu_ns().unwrap();
+        while own_cpu_ns().unwrap() - before < 20_000_000 {}
         // No CPU was idle since, as far as it knows.
         cost.last.idle_ns.fill(u64::MAX);
         let (of_few, of_many) = ASK_EVERY_NS;

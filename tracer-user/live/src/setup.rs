@@ -44,9 +44,9 @@ use tracer_text::say;
 /// events and count them.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// Longest time for which programs are loaded only while no other thread wants the CPU, where the
-/// cost of the trace is bounded.
-const LOADS_IDLE_AT_MOST: Duration = Duration::from_millis(500);
+/// Time in which loading the programs has to go on, where it is done only while no other thread
+/// wants the CPU, since the cost of the trace is bounded.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Least bytes of a BPF ring: a page.
 pub const MIN_KERNEL_RING_BYTES: u32 = 4096;
@@ -124,9 +124,12 @@ impl Setup {
     /// is to be bounded, and no switches are recorded that tell how long threads have CPUs.
     pub fn begin(&self, choice: ProcessChoice, subject: Subject<'_>) -> anyhow::Result<BegunTrace> {
         let recording = &self.recording;
-        if recording.system && recording.stacks.have_kernel_frames() {
-            stacks::read_kernel_ahead();
-        }
+        let has_kernel_frames = recording.system && recording.stacks.have_kernel_frames();
+        let read_ahead = || {
+            if has_kernel_frames {
+                stacks::read_kernel_ahead();
+            }
+        };
         let way = recording.system.then(|| KernelAccess::choose(self));
         let way = way.transpose()?;
         // The service's clients ask for the time of each process.
@@ -168,15 +171,21 @@ impl Setup {
             None => None,
             Some(Way::Own) => {
                 let options = self.kernel_options(subject, choice, (probes, tracepoints));
-                let load = || KernelAccess::load(&options, &hub);
+                let load = || {
+                    read_ahead();
+                    KernelAccess::load(&options, &hub)
+                };
                 let is_bounded = recording.most_call_cost.or(recording.most_switch_cost);
                 // A command has not started yet: to give way would only delay it.
                 Some(match (is_bounded, subject) {
-                    (Some(_), Subject::Processes(_)) => give_way(LOADS_IDLE_AT_MOST, load)?,
+                    (Some(_), Subject::Processes(_)) => give_way(PATIENCE, load)?,
                     _ => load()?,
                 })
             }
-            Some(Way::Service(address)) => Some(KernelAccess::from_service(self, &address)),
+            Some(Way::Service(address)) => {
+                read_ahead();
+                Some(KernelAccess::from_service(self, &address))
+            }
         };
         let (mut kernel, source) = opened.unzip();
         let counts = kernel.as_mut().and_then(KernelAccess::take_counts);
