@@ -362,9 +362,12 @@ fn a_command_is_traced_from_its_first_instruction_without_root() {
     assert_eq!(of_type("linux_trace_exit"), 3);
 }
 
-/// System calls of a command: the name, and what is told of arguments and result but addresses. A
-/// text that was not in memory as the call began is told at its end.
-fn calls(mut tool: Command, shown: &Path, options: &[&str]) -> Vec<(String, BTreeSet<String>)> {
+/// Name of a system call, and what is told of its arguments and its result but addresses.
+type Told = (String, BTreeSet<String>);
+
+/// System calls of a command, and what the tracer says beside them. A text that was not in memory
+/// as the call began is told at its end.
+fn calls(mut tool: Command, shown: &Path, options: &[&str]) -> (Vec<Told>, String) {
     tool.args(["run", "--no-user", "--events", "syscall", "-o"]);
     tool.arg(shown).args(["--format", "json"]).args(options);
     tool.args(["--", "cat", "/etc/passwd"]);
@@ -372,7 +375,7 @@ fn calls(mut tool: Command, shown: &Path, options: &[&str]) -> Vec<(String, BTre
     tool.env_remove("LD_LIBRARY_PATH").stdin(Stdio::null());
     let output = tool.output().unwrap();
     assert!(output.status.success(), "{}", words(&output));
-    let mut calls: Vec<(String, BTreeSet<String>)> = Vec::new();
+    let mut calls: Vec<Told> = Vec::new();
     let shown = fs::read_to_string(shown).unwrap();
     for line in shown.lines().filter(|line| line.contains("\"type\"")) {
         let value: Value = serde_json::from_str(line).unwrap();
@@ -388,7 +391,7 @@ fn calls(mut tool: Command, shown: &Path, options: &[&str]) -> Vec<(String, BTre
             call.extend(told);
         }
     }
-    calls
+    (calls, words(&output))
 }
 
 #[test]
@@ -418,9 +421,9 @@ fn system_calls_are_chosen_and_have_their_arguments_without_root() {
             "20",
         ],
     ] {
-        let own = calls(scene.tool(), &scene.made("own"), choice);
-        let roots = calls(as_root(), &scene.made("roots"), choice);
-        assert_eq!(own, roots, "{choice:?}");
+        let (own, said) = calls(scene.tool(), &scene.made("own"), choice);
+        let (roots, said_to_root) = calls(as_root(), &scene.made("roots"), choice);
+        assert_eq!(own, roots, "{choice:?}: {said} {said_to_root}");
         let of_file = |(_, told): &&(_, BTreeSet<_>)| told.contains("filename=\"/etc/passwd\"");
         let is_told = choice[1] != "all" && !choice.contains(&"0");
         assert_eq!(own.iter().filter(of_file).count(), usize::from(is_told));

@@ -177,6 +177,8 @@ fn ctrl_c_ends_the_trace_and_the_page_is_made() {
         unknown.is_empty() || said.contains("the kernel did not report"),
         "{unknown:#?}, {said}"
     );
-    let words = text(known[0], "words");
-    assert!(words.contains("clock_nanosleep"), "{words}");
+    // The machine may have held one up so that it computed for longer than others wait.
+    let waits = |span: &&&Value| text(span, "words").contains("clock_nanosleep");
+    let waiting = known.iter().filter(waits).count();
+    assert!(2 * waiting > known.len(), "{known:#?}");
 }
