@@ -151,7 +151,7 @@ impl<'a> Until<'a> {
     /// Sends bytes, and descriptors with the first of them.
     pub fn send_with(&mut self, bytes: &[u8], files: &[RawFd]) -> io::Result<()> {
         self.socket.set_write_timeout(self.left()?)?;
-        let sent = send_with_files(self.socket.as_fd(), bytes, files)?;
+        let sent = send_with_files(self.socket.as_fd(), bytes, files).map_err(in_words)?;
         self.write_all(bytes.get(sent..).unwrap_or_default())
     }
 
@@ -159,17 +159,33 @@ impl<'a> Until<'a> {
     fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Err(too_late());
         }
         Ok(Some(left))
     }
+}
+
+/// Returns an error of a socket with a timeout: where that is over, the kernel says only that there
+/// is nothing yet.
+fn in_words(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        too_late()
+    } else {
+        error
+    }
+}
+
+/// Returns the error of a conversation that was to be over by now.
+fn too_late() -> io::Error {
+    let why = "not in time; try again: it loads its programs, or the machine is very busy";
+    io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
 impl Read for Until<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.socket.set_read_timeout(self.left()?)?;
         let mut socket = self.socket;
-        socket.read(into)
+        socket.read(into).map_err(in_words)
     }
 }
 
@@ -177,7 +193,7 @@ impl Write for Until<'_> {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         self.socket.set_write_timeout(self.left()?)?;
         let mut socket = self.socket;
-        socket.write(from)
+        socket.write(from).map_err(in_words)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -190,6 +206,17 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    #[test]
+    fn who_does_not_answer_in_time_is_told_in_words() {
+        let (socket, _other) = UnixStream::pair().unwrap();
+        let soon = Duration::from_millis(20);
+        let read = |at| Until::new(&socket, at).read(&mut [0]).unwrap_err();
+        for error in [read(Instant::now() + soon), read(Instant::now())] {
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert!(error.to_string().contains("; try again"), "{error}");
+        }
+    }
 
     #[test]
     fn the_other_side_is_known_by_its_user() {
