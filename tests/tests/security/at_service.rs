@@ -335,7 +335,10 @@ fn the_service_opens_nothing_for_writing_and_changes_no_file() {
         let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"];
         is_open && line.contains("O_RDONLY") && !writes.iter().any(|flag| line.contains(flag))
     };
-    let others: Vec<_> = calls.lines().filter(|line| !is_reading(line)).collect();
+    // A thread that ends before strace has seen a call of it.
+    let is_none = |line: &str| line.ends_with(" ???( <detached ...>");
+    let others = calls.lines().filter(|line| !is_reading(line));
+    let others: Vec<_> = others.filter(|line| !is_none(line)).collect();
     assert!(others.is_empty(), "{others:#?}");
     assert!(calls.lines().count() > 20, "{calls}");
 }
