@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use tracer_area::Spent;
 
+use crate::scheduling::give_way_to_none;
+
 /// Allowance for all processes of a user: half of what is left of it is waited for.
 const OF_USER: Duration = Duration::from_millis(200);
 
@@ -152,25 +154,10 @@ fn start_asker() -> Option<Sender<Question>> {
     let (sender, questions) = mpsc::channel::<Question>();
     let asker = thread::Builder::new().name("asker".to_owned());
     let started = asker.spawn(move || {
-        have_its_share();
+        give_way_to_none();
         questions.into_iter().for_each(|question| question());
     });
     started.ok().map(|_| sender)
-}
-
-/// Gives the calling thread its share of the CPUs where the thread that began it gives way to
-/// others (`SCHED_IDLE`), and it would do so too: an answer comes in time or not at all. Where that
-/// is not permitted, it stays as it is.
-fn have_its_share() {
-    // SAFETY: takes no pointers. The function of musl's C library only fails.
-    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
-    if policy == i64::from(libc::SCHED_IDLE) {
-        // The kernel's `struct sched_param` has the priority alone.
-        let priority: libc::c_int = 0;
-        let (call, usual) = (libc::SYS_sched_setscheduler, libc::SCHED_OTHER);
-        // SAFETY: the priority lives.
-        unsafe { libc::syscall(call, 0, usual, &raw const priority) };
-    }
 }
 
 static ASKED: LazyLock<Mutex<Asked>> = LazyLock::new(Mutex::default);
@@ -293,7 +280,7 @@ mod tests {
             start_asker().unwrap().send(question).unwrap();
             let of_asker = answers.recv().unwrap();
             // Where this thread may go back, so may the other one.
-            have_its_share();
+            give_way_to_none();
             assert_eq!(of_asker, policy());
             // SAFETY: takes no pointers.
             let is_root = unsafe { libc::geteuid() } == 0;

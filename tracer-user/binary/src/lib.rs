@@ -28,6 +28,7 @@ pub mod bounded_proc;
 pub mod probes;
 pub mod process_memory;
 pub mod python;
+mod scheduling;
 pub mod stacks;
 pub mod thread_context;
 pub mod thread_local;

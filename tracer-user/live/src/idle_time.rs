@@ -52,7 +52,7 @@ pub fn give_way<T>(patience: Duration, work: impl FnOnce() -> T) -> T {
     // The channel closes when the work is done, also by a panic.
     let (working, has_ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
-        // It begins before this thread is lowered, as threads are that begin later.
+        // Threads that this one begins inherit its policy: the watcher comes first.
         let watcher = thread::Builder::new().name("idle-time".to_owned());
         let watcher = watcher.spawn_scoped(scope, move || {
             let mut before = own_cpu_ns().unwrap_or_default();

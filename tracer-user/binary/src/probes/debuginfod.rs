@@ -6,7 +6,7 @@
 //! and counts only where it has the identifier that was asked for.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, c_int};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -20,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::opening::open_ordinary;
+use crate::scheduling::give_way_to_none;
 
 /// Program that asks servers.
 const CLIENT: &str = "debuginfod-find";
@@ -397,20 +398,6 @@ fn end_in_time(child: &mut Child, until: Instant) -> io::Result<bool> {
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
-}
-
-/// Gives the calling thread its share of the CPUs, where it gives way to others as its maker does:
-/// there is a time limit for what it does.
-fn give_way_to_none() {
-    // SAFETY: takes no pointers.
-    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
-    if policy != i64::from(libc::SCHED_IDLE) {
-        return;
-    }
-    let (policy, priority): (c_int, c_int) = (libc::SCHED_OTHER, 0);
-    let priority = &raw const priority;
-    // SAFETY: the kernel's `struct sched_param` has the priority alone, which lives.
-    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, priority) };
 }
 
 #[cfg(test)]
