@@ -18,8 +18,11 @@ pub const ATTACKER: u32 = 61_001;
 /// The user that is attacked, where that is not root.
 pub const VICTIM: u32 = 61_002;
 
-/// Longest time for which a hostile process or file may delay another user.
-pub const LIMIT: Duration = Duration::from_secs(5);
+/// Returns the longest time for which a hostile process or file may delay another user.
+#[must_use]
+pub fn delay_limit() -> Duration {
+    crate::timeout(Duration::from_secs(5))
+}
 
 /// Longest time until a trace ends, independent of what its targets do, but for the time that
 /// others have the CPUs.

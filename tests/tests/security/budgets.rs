@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tests::attacker::{
-    ATTACKER, END_LIMIT, LIMIT, MOST_MEMORY_KIB, VICTIM, as_user, peak_kib, stage, usual_end,
+    ATTACKER, END_LIMIT, MOST_MEMORY_KIB, VICTIM, as_user, delay_limit, peak_kib, stage, usual_end,
 };
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
@@ -58,14 +58,17 @@ fn all_of_the_victim(mut tracer: Tracer, victim: &mut Target, before_kib: u64) -
     victim.wait_until_done().unwrap();
     // It takes a second by itself.
     assert!(
-        start.elapsed() < LIMIT + Duration::from_secs(1),
+        start.elapsed() < delay_limit() + Duration::from_secs(1),
         "the victim was held up"
     );
     let start = Instant::now();
     let is_flood = |event: &tests::event::Event| event.is_user("flood") && event.pid == own;
     tracer.wait_for_some(EVENTS, "flood", is_flood).unwrap();
     let took = start.elapsed();
-    assert!(took < LIMIT, "the victim's events came after {took:?}");
+    assert!(
+        took < delay_limit(),
+        "the victim's events came after {took:?}"
+    );
     let peak = peak_kib(tracer.pid()).unwrap();
     assert!(peak < before_kib + MOST_MEMORY_KIB, "{peak} KiB");
     eprintln!("all events; {peak} KiB");
@@ -275,7 +278,7 @@ fn a_lease_on_an_area_holds_no_tracer_up() {
     let mut victim = victim(stage.path());
     let start = Instant::now();
     let tracer = attach(&[leaser.pid()], &victim);
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
     let before = peak_kib(tracer.pid()).unwrap();
     let trace = all_of_the_victim(tracer, &mut victim, before);
     assert!(has_lease(leaser.pid()), "the trap was let go of");
@@ -304,7 +307,7 @@ fn each_of_many_areas_that_cannot_be_read_is_reported_by_its_process() {
     let pids: Vec<i32> = leasers.iter().map(Target::pid).collect();
     let start = Instant::now();
     let tracer = attach(&pids, &victim);
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
     let before = peak_kib(tracer.pid()).unwrap();
     let trace = all_of_the_victim(tracer, &mut victim, before);
     for pid in pids {
@@ -343,7 +346,7 @@ fn beside_odd(kind: &str, options: &[&str]) -> Option<(i32, Trace)> {
     let mut victim = victim(stage.path());
     let start = Instant::now();
     let tracer = attach_with(options, &processes, &victim);
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
     let before = peak_kib(tracer.pid()).unwrap();
     odd.go().unwrap();
     std::thread::sleep(Duration::from_millis(300));

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use tests::attacker::{ATTACKER, LIMIT, VICTIM, command_as, give, open_to_all, peak_kib};
+use tests::attacker::{ATTACKER, VICTIM, command_as, delay_limit, give, open_to_all, peak_kib};
 use tests::dist;
 use tests::made_elf::{Elf, notes, symbols};
 use tests::rights::missing_right;
@@ -55,7 +55,11 @@ fn bounded(arguments: &[&str]) -> anyhow::Result<(Output, Duration, u64)> {
         .status
         .code()
         .is_none_or(|code| ended.contains(&code));
-    let time = if is_ended { LIMIT } else { Duration::ZERO };
+    let time = if is_ended {
+        delay_limit()
+    } else {
+        Duration::ZERO
+    };
     Ok((output, time, peak))
 }
 
@@ -74,7 +78,7 @@ fn a_mapped_file_is_never_a_trap() {
         let target = attack(folder.path(), kind, &file).unwrap();
         let pid = target.pid().to_string();
         let (output, time, _) = bounded(&["probes", &pid]).unwrap();
-        assert!(time < LIMIT, "{kind}: {time:?}");
+        assert!(time < delay_limit(), "{kind}: {time:?}");
         assert!(output.status.success(), "{kind}: {output:?}");
         // The very file that is mapped is what is looked at.
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -94,7 +98,7 @@ fn names_that_fill_hundreds_of_megabytes_take_neither_time_nor_memory() {
     let target = attack(folder.path(), "many", &theirs).unwrap();
     let pid = target.pid().to_string();
     let (output, time, peak) = bounded(&["probes", &pid]).unwrap();
-    assert!(time < LIMIT, "{time:?}");
+    assert!(time < delay_limit(), "{time:?}");
     assert!(peak < MOST_MEMORY_KIB, "{peak} KiB");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("not looked at"), "{errors}");
@@ -125,7 +129,7 @@ fn a_program_of_notes_and_symbols_alone_takes_a_moment() {
         let target = attack(folder.path(), "map", &file).unwrap();
         let pid = target.pid().to_string();
         let (output, time, peak) = bounded(&["probes", &pid]).unwrap();
-        assert!(time < LIMIT, "{count}: {time:?}");
+        assert!(time < delay_limit(), "{count}: {time:?}");
         assert!(peak < MOST_MEMORY_KIB, "{count}: {peak} KiB");
         let listed = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -162,7 +166,7 @@ fn the_holes_of_a_sparse_program_are_not_read() {
     let target = attack(folder.path(), "map", &file).unwrap();
     let pid = target.pid().to_string();
     let (output, time, peak) = bounded(&["probes", &pid]).unwrap();
-    assert!(time < LIMIT, "{time:?}");
+    assert!(time < delay_limit(), "{time:?}");
     assert!(peak < MOST_MEMORY_KIB, "{peak} KiB");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("which is more than is read"), "{errors}");
@@ -229,7 +233,7 @@ fn names_of_files_and_probes_do_not_command_a_terminal() {
         said.push_str(&String::from_utf8_lossy(&output.stderr));
         assert!(!said.contains(is_harmful), "{arguments:?}: {said:?}");
         assert!(!names_it || said.contains("31m"), "{arguments:?}: {said:?}");
-        assert!(time < LIMIT, "{arguments:?}: {time:?}");
+        assert!(time < delay_limit(), "{arguments:?}: {time:?}");
     }
     target.end().unwrap();
 }
@@ -264,7 +268,7 @@ fn no_user_keeps_another_from_making_a_stream() {
             let output = victim.output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
             assert_eq!(said, "ok\n", "{user}, {name:?}: {output:?}");
-            assert!(start.elapsed() < LIMIT, "{user}, {name:?}");
+            assert!(start.elapsed() < delay_limit(), "{user}, {name:?}");
         }
     }
 }
@@ -362,7 +366,7 @@ fn who_keeps_the_kernel_from_a_page_of_a_program_is_reported_and_keeps_no_proces
 
     let everywhere = ["attach", &pid.to_string(), "--probe", &probe];
     let (output, time, _) = bounded(&everywhere).unwrap();
-    assert!(time < LIMIT, "{time:?}");
+    assert!(time < delay_limit(), "{time:?}");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(

@@ -7,7 +7,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, LIMIT, VICTIM, as_user, peak_kib, stage};
+use tests::attacker::{ATTACKER, VICTIM, as_user, delay_limit, peak_kib, stage};
 use tests::cgroup::Cgroup;
 use tests::event::Event;
 use tests::processes::signal;
@@ -18,9 +18,6 @@ use tests::wait_until;
 
 /// Events of each program.
 const EVENTS: usize = 500;
-
-/// [`LIMIT`] in milliseconds.
-const LIMIT_MS: u64 = 5000;
 
 /// Time that the programs take themselves, on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -120,7 +117,11 @@ fn a_process_that_its_user_holds_holds_no_tracer_up() {
         std::thread::sleep(Duration::from_millis(500));
         let _ = tracer.signal(libc::SIGINT);
         let trace = tracer.finish().unwrap();
-        assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < delay_limit(),
+            "{kind}: {:?}",
+            start.elapsed()
+        );
         assert_eq!(tracer_of(held), holder, "{kind}: it was let go");
         let holder = i32::try_from(holder).unwrap();
         // SAFETY: takes integers only. The kernel ends what it holds with it.
@@ -248,7 +249,7 @@ fn a_controller_does_not_wait_for_a_process_that_is_held() {
                 let said = watcher.wait_until_done().unwrap();
                 let longest = values_after(&said, "longest").unwrap().remove(0);
                 assert!(
-                    longest[0] < LIMIT_MS,
+                    Duration::from_millis(longest[0]) < delay_limit(),
                     "{hold:?}, round {round}: {longest:?}"
                 );
             }
@@ -261,7 +262,7 @@ fn a_controller_does_not_wait_for_a_process_that_is_held() {
             let longest = values_after(&said, "longest").unwrap().remove(0);
             eprintln!("{hold:?}: {longest:?}");
             assert!(
-                longest[0] < LIMIT_MS && longest[1] > 0,
+                Duration::from_millis(longest[0]) < delay_limit() && longest[1] > 0,
                 "{hold:?}: {longest:?}"
             );
         }

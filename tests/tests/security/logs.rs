@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tests::attacker::LIMIT;
+use tests::attacker::delay_limit;
 use tests::dist;
 use tests::rights::missing_right;
 use tests::target::values_after;
@@ -157,7 +157,7 @@ fn a_log_that_changes_while_it_is_read_gives_its_own_events_or_none() {
         changing(step, || {
             for _ in 0..TIMES {
                 let (output, took) = bounded("read", &log, &["--format", "json"]);
-                assert!(took < LIMIT, "{kind}: {took:?}");
+                assert!(took < delay_limit(), "{kind}: {took:?}");
                 let errors = String::from_utf8_lossy(&output.stderr);
                 // It says what is wrong, and is not ended by a signal.
                 assert!(
@@ -173,7 +173,7 @@ fn a_log_that_changes_while_it_is_read_gives_its_own_events_or_none() {
                 let out = folder.path().join("out");
                 let options = ["--to", "chrome", "--force", "-o", out.to_str().unwrap()];
                 let (output, took) = bounded("export", &log, &options);
-                assert!(took < LIMIT, "{kind}: {took:?}");
+                assert!(took < delay_limit(), "{kind}: {took:?}");
                 let errors = String::from_utf8_lossy(&output.stderr);
                 assert!(
                     matches!(output.status.code(), Some(0..=2)),

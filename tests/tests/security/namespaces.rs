@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use tests::attacker::{ATTACKER, LIMIT, VICTIM, as_user, command_as, stage};
+use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, delay_limit, stage};
 use tests::event::Event;
 use tests::monotonic_ns;
 use tests::rights::missing_right;
@@ -59,7 +59,7 @@ fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
             .wait_for(|event| event.is_user("marker") && event.pid == pid)
             .unwrap();
     }
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
     let before = monotonic_ns();
     hostile.go().unwrap();
     victim.go().unwrap();
@@ -68,7 +68,7 @@ fn beside(options: &[&str], script: &str) -> Option<(Trace, i32, i32)> {
     let after = monotonic_ns();
     let start = Instant::now();
     let trace = tracer.stop().unwrap();
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
     victim.end().unwrap();
     hostile.end().unwrap();
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Instant;
 
-use tests::attacker::{ATTACKER, LIMIT, VICTIM, command_as};
+use tests::attacker::{ATTACKER, VICTIM, command_as, delay_limit};
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tests::{is_whole, namespace};
@@ -176,7 +176,7 @@ fn assert_is_served(service: &Service) {
     let output = service.program(VICTIM, "hidden_forks").output();
     let output = output.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(lines(&output), ["forks 7", "lost 1"], "{output:?}");
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
 }
 
 #[test]

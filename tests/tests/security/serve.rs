@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use tests::attacker::{ATTACKER, LIMIT, VICTIM, as_user, command_as, give, stage};
+use tests::attacker::{ATTACKER, VICTIM, as_user, command_as, give, stage};
 use tests::bpf::{self, Object};
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
@@ -461,9 +461,11 @@ fn ten_thousand_connections_that_say_half_or_nothing_harm_no_other() {
     let flood = flood.wait_with_output().unwrap();
     assert_eq!(lines(&flood), ["connected 10000"], "{flood:?}");
     // Each connection of the flood has ended.
-    wait_until("its descriptors to be closed", LIMIT, || {
-        Ok((descriptors() <= before).then_some(()))
-    })
+    wait_until(
+        "its descriptors to be closed",
+        Duration::from_secs(5),
+        || Ok((descriptors() <= before).then_some(())),
+    )
     .unwrap();
     let mut hold = service.program(ATTACKER, "attack_agent");
     hold.arg("connect")

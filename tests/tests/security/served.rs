@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, END_LIMIT, LIMIT, VICTIM, as_user, stage, usual_end};
+use tests::attacker::{ATTACKER, END_LIMIT, VICTIM, as_user, delay_limit, stage, usual_end};
 use tests::dist;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
@@ -53,7 +53,7 @@ fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
         .arg(mapper.to_string())
         .output()
         .unwrap();
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     // It is reported; and what else there is is listed.
@@ -79,12 +79,12 @@ fn a_mapped_file_that_a_silent_program_serves_is_not_asked_for() {
     tracer
         .wait_for(|event| event.is_user("marker") && event.pid == own)
         .unwrap();
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
     victim.go().unwrap();
     victim.wait_until_done().unwrap();
     let start = Instant::now();
     let trace = tracer.stop().unwrap();
-    assert!(start.elapsed() < LIMIT, "{:?}", start.elapsed());
+    assert!(start.elapsed() < delay_limit(), "{:?}", start.elapsed());
     let events = trace.events().unwrap();
     let of_victim = |name: &str| {
         let events = events.iter().filter(|event| event.pid == own);
@@ -132,7 +132,11 @@ fn assert_now_answers(held: i32, kind: &str) {
         .args(["why", "--now", "-p", &held.to_string()])
         .output()
         .unwrap();
-    assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < delay_limit(),
+        "{kind}: {:?}",
+        start.elapsed()
+    );
     let said = String::from_utf8_lossy(&output.stdout);
     let expected = match kind {
         "page" => "waits for a page of memory",
@@ -159,7 +163,11 @@ fn a_process_that_keeps_the_kernel_from_answering_holds_no_tracer_up() {
         probes.args(["--kill-after=1", "10"]);
         probes.arg(dist::tracer_user().unwrap());
         let output = probes.arg("probes").arg(held.to_string()).output().unwrap();
-        assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < delay_limit(),
+            "{kind}: {:?}",
+            start.elapsed()
+        );
         let errors = String::from_utf8_lossy(&output.stderr);
         let reported = format!("process {held} keeps the kernel from answering");
         assert!(errors.contains(&reported), "{kind}: {errors}");
@@ -172,7 +180,11 @@ fn a_process_that_keeps_the_kernel_from_answering_holds_no_tracer_up() {
         tracer
             .wait_for(|event| event.is_user("marker") && event.pid == own)
             .unwrap();
-        assert!(start.elapsed() < LIMIT, "{kind}: {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < delay_limit(),
+            "{kind}: {:?}",
+            start.elapsed()
+        );
         victim.go().unwrap();
         victim.wait_until_done().unwrap();
         let (trace, ending) = tracer.stop_timed().unwrap();

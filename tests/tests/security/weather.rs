@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use tests::attacker::{ATTACKER, LIMIT, VICTIM, command_as};
+use tests::attacker::{ATTACKER, VICTIM, command_as, delay_limit};
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::{is_whole, wait_until};
@@ -35,7 +35,7 @@ fn is_refused_in_time(service: &Service) {
     let output = ask(service);
     assert!(!output.status.success(), "{output:?}");
     let took = start.elapsed();
-    assert!(took < UNANSWERED + LIMIT, "{took:?}");
+    assert!(took < UNANSWERED + delay_limit(), "{took:?}");
 }
 
 /// Sets a limit of the service's, as `prlimit` names it.
