@@ -123,6 +123,8 @@ pub(crate) fn take_compiled(name: &str, into: &Path) -> anyhow::Result<bool> {
     let Some(compiled) = compiled.filter(|compiled| compiled.exists()) else {
         return Ok(false);
     };
+    // It may be there already, and run.
+    let _ = fs::remove_file(into);
     fs::copy(&compiled, into).with_context(|| compiled.display().to_string())?;
     Ok(true)
 }
