@@ -71,7 +71,8 @@ static void write_to(const char *group, const char *file, const char *text)
 
 int main(int argc, char **argv)
 {
-    struct timespec now;
+    struct timespec begin, now;
+    long long ns;
     char path[512];
 
     if (argc < 2)
@@ -84,11 +85,13 @@ int main(int argc, char **argv)
         write_to(argv[1], "cpu.cfs_quota_us", OLD_MOST);
     }
     write_to(argv[argc > 2 ? 2 : 1], "cgroup.procs", "0");
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
     do {
         for (volatile int i = 0; i < 100000; i++)
             ;
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    } while (now.tv_nsec < 200000000 && now.tv_sec == 0);
+        ns = (now.tv_sec - begin.tv_sec) * 1000000000LL + now.tv_nsec - begin.tv_nsec;
+    } while (ns < 200000000);
     return EXIT_SUCCESS;
 }
 #endif
