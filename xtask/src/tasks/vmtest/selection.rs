@@ -35,6 +35,21 @@ const LEFT_OUT: &[LeftOut] = &[
         is_for_slowness: false,
     },
     LeftOut {
+        test: "a_disk_is_named_with_the_call_and_the_file",
+        why: "there is no disk",
+        is_for_slowness: false,
+    },
+    LeftOut {
+        test: "a_disk_behind_io_uring_is_named",
+        why: "there is no disk",
+        is_for_slowness: false,
+    },
+    LeftOut {
+        test: "page_faults_that_wait_for_a_disk_are_named",
+        why: "there is no disk",
+        is_for_slowness: false,
+    },
+    LeftOut {
         test: "descriptors_are_what_strace_says",
         why: "strace has the names of sockets from modules that are not loaded there",
         is_for_slowness: false,
@@ -72,6 +87,16 @@ const LEFT_OUT: &[LeftOut] = &[
     LeftOut {
         test: "a_stopped_reader_counts_the_switches_that_the_kernel_could_not_record",
         why: "it waits for 60,000 switches, and for a minute at most",
+        is_for_slowness: true,
+    },
+    LeftOut {
+        test: "a_herd_that_is_woken_in_vain_is_named",
+        why: "a thread that is woken in vain runs for longer than the rule has it, 0.2 ms",
+        is_for_slowness: true,
+    },
+    LeftOut {
+        test: "a_slow_program_is_explained_without_root",
+        why: "the service loads its programs for longer than a client waits, five seconds",
         is_for_slowness: true,
     },
 ];
