@@ -20,7 +20,7 @@ type TypeNames = HashMap<EventTypeId, Box<[u8]>>;
 /// once.
 #[derive(Debug, Default)]
 pub struct HeldData {
-    /// Data as it was recorded, event by event.
+    /// Data as it was recorded, one after the other.
     raw: TextValues,
     /// Index of the data of each event among those that differ.
     of_events: Vec<u32>,
@@ -95,11 +95,9 @@ impl HeldData {
             && one.truncation == truncation
             && self.raw.at(one.place) == data
         {
-            self.raw.places.push(one.place);
             return known;
         }
-        self.raw.push(|out| out.extend_from_slice(data));
-        let place = self.raw.places.last().copied().unwrap_or_default();
+        let place = self.raw.append(data);
         let index = u32::try_from(self.different.len()).unwrap_or(u32::MAX);
         self.different.push(OneData {
             of,
@@ -131,6 +129,9 @@ impl HeldData {
 
     /// Returns the texts of all events, and their data as it was recorded.
     pub fn into_columns(mut self) -> (TextValues, TextValues) {
+        let of_raw = |index: &u32| self.different.get(to_usize(*index)).map(|one| one.place);
+        let of_event = |index| of_raw(index).unwrap_or_default();
+        self.raw.places = self.of_events.iter().map(of_event).collect();
         let places = &self.texts.places;
         let of_event = |index: &u32| places.get(to_usize(*index)).copied().unwrap_or_default();
         self.texts.places = self.of_events.iter().map(of_event).collect();

@@ -45,17 +45,29 @@ impl TextValues {
 
     /// Ends the value that begins at `before`.
     pub(crate) fn end_value(&mut self, before: usize) {
+        let place = self.place_from(before);
+        self.places.push(place);
+    }
+
+    /// Adds bytes that are no value yet, and returns their place.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> ValuePlace {
+        let before = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.place_from(before)
+    }
+
+    /// Returns the place of the bytes from `before` to the end.
+    fn place_from(&mut self, before: usize) -> ValuePlace {
         let start = u32::try_from(before);
         let length = u32::try_from(self.bytes.len() - before);
-        let place = match (start, length) {
+        match (start, length) {
             (Ok(start), Ok(length)) => ValuePlace { start, length },
             // A batch is closed long before.
             _ => {
                 self.bytes.truncate(before);
                 ValuePlace::default()
             }
-        };
-        self.places.push(place);
+        }
     }
 
     /// Adds values without bytes until there are so many.
