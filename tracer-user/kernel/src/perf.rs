@@ -103,7 +103,7 @@ pub(super) fn link(
 /// Makes an event report into the ring of another one.
 pub(super) fn report_into(event: &OwnedFd, other: BorrowedFd<'_>) -> io::Result<()> {
     /// `PERF_EVENT_IOC_SET_OUTPUT`.
-    const SET_OUTPUT: libc::c_ulong = 0x2405;
+    const SET_OUTPUT: libc::Ioctl = 0x2405;
     // SAFETY: both are descriptors, of which the call keeps nothing.
     let failed = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, other.as_raw_fd()) };
     if failed == 0 {
