@@ -140,3 +140,35 @@ int main(int argc, char **argv)
     return EXIT_SUCCESS;
 }
 #endif
+
+#ifdef PROGRAM_frees_late
+/*
+ * Ends with status 7, and has its memory freed meanwhile by a thread that gives way to every other one of its CPU.
+ *
+ * frees_late MEGABYTES CPU
+ */
+#include <sched.h>
+#include <unistd.h>
+
+int main(int argc, char **argv)
+{
+    size_t bytes = (size_t)atoi(argv[1]) << 20;
+    struct sched_param none = {0};
+    cpu_set_t one;
+    char *memory;
+
+    if (argc < 3)
+        return 2;
+    memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return 2;
+    madvise(memory, bytes, MADV_NOHUGEPAGE);
+    for (size_t at = 0; at < bytes; at += 4096)
+        memory[at] = 1;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)atoi(argv[2]), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0 || sched_setscheduler(0, SCHED_IDLE, &none) != 0)
+        return 2;
+    _exit(7);
+}
+#endif

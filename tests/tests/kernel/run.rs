@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 use tests::dist;
+use tests::processes::Killed;
 use tests::rights::missing_right;
 use tests::tracer::Tracer;
 
@@ -24,6 +25,40 @@ fn a_commands_first_event_is_its_exec() {
     assert_eq!(first.data["file"], "/bin/true");
     let last = events.iter().rfind(|event| event.is_system("exit"));
     assert_eq!(last.expect("its exit").pid, first.pid);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_command_whose_memory_is_freed_for_long_is_traced_until_then_and_gives_its_status() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("frees_late", folder.path()).unwrap();
+    // The CPU has another thread to run all the time.
+    let mut other = Command::new("taskset");
+    let other = other.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
+    let _other = Killed(other.spawn().unwrap());
+    let arguments = [
+        OsStr::new("--events=switch,exec,exit"),
+        OsStr::new("--"),
+        program.as_os_str(),
+        OsStr::new("64"),
+        OsStr::new("0"),
+    ];
+    let trace = Tracer::start("run", arguments)
+        .and_then(Tracer::finish)
+        .unwrap();
+    assert_eq!(trace.status.code(), Some(7), "{}", trace.stderr);
+    assert!(!trace.stderr.contains("runs on"), "{}", trace.stderr);
+    let events = trace.events().unwrap();
+    let exit = events.iter().find(|event| event.is_system("exit")).unwrap();
+    let switches = events
+        .iter()
+        .filter(|event| event.is_system("switch_out") && event.pid == exit.pid);
+    let last = switches.max_by_key(|event| event.ns).unwrap();
+    assert!(last.ns > exit.ns, "{}", last.line);
+    assert_eq!(last.data["state"], "X", "{}", last.line);
 }
 
 #[test]

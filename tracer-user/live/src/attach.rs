@@ -97,22 +97,24 @@ async fn attach_to(processes: Vec<(i32, PidFd)>, setup: &Setup) -> anyhow::Resul
         watch_process(&wakes, pid, process)
             .with_context(|| format!("cannot wait for the end of process {pid}"))?;
     }
+    let mut awaited: HashSet<i32> = pids.iter().copied().collect();
     let mut traced = pids;
     if setup.followed.children {
-        let descendants = trace_descendants(&traced, &mut begun, &wakes)?;
+        let descendants = trace_descendants(&traced, &mut begun, (&wakes, &mut awaited))?;
         traced.extend(descendants);
     }
     if let Some(kernel) = &mut begun.kernel {
         kernel.look(&traced);
     }
-    follow(begun, (wakes, woken), (false, None), setup).await
+    follow(begun, (wakes, woken), (Some(awaited), None), setup).await
 }
 
-/// Traces the descendants that the processes `pids`, which are traced, have made before.
+/// Traces the descendants that the processes `pids`, which are traced, have made before. Those
+/// whose ends will be reported are added to `awaited`.
 fn trace_descendants(
     pids: &[i32],
     begun: &mut BegunTrace,
-    wakes: &UnboundedSender<Wake>,
+    (wakes, awaited): (&UnboundedSender<Wake>, &mut HashSet<i32>),
 ) -> anyhow::Result<Vec<i32>> {
     let found = match &mut begun.kernel {
         Some(kernel) => {
@@ -125,8 +127,10 @@ fn trace_descendants(
     for pid in &found {
         begun.tracer.add_found(*pid, monotonic_now());
         // Where it cannot be waited for, its end is looked for once a second.
-        if let Ok(process) = PidFd::open(*pid) {
-            let _ = watch_process(wakes, *pid, process);
+        if let Ok(process) = PidFd::open(*pid)
+            && watch_process(wakes, *pid, process).is_ok()
+        {
+            awaited.insert(*pid);
         }
     }
     if !found.is_empty() {
@@ -224,7 +228,7 @@ async fn attach_to_all(targets: &Targets, setup: &Setup) -> anyhow::Result<Outco
             until(setup, UNTIL_CTRL_C)
         )),
     }
-    follow(begun, (wakes, woken), (true, newcomers), setup).await
+    follow(begun, (wakes, woken), (None, newcomers), setup).await
 }
 
 /// End of a trace that goes on when no process lives.
@@ -245,11 +249,11 @@ fn until(setup: &Setup, otherwise: &str) -> String {
     ends.join(" or ")
 }
 
-/// Follows to the end.
+/// Follows to the end: that of the processes `awaited`, where there are some.
 async fn follow(
     begun: BegunTrace,
     (wake, wakes): (UnboundedSender<Wake>, UnboundedReceiver<Wake>),
-    (is_open, newcomers): (bool, Option<Newcomers>),
+    (awaited, newcomers): (Option<HashSet<i32>>, Option<Newcomers>),
     setup: &Setup,
 ) -> anyhow::Result<Outcome> {
     let follow = Follow {
@@ -261,8 +265,9 @@ async fn follow(
         ring: ring_of(begun.kernel.as_ref()).context("cannot wait for kernel events")?,
         kernel: begun.kernel,
         command: None,
+        is_open: awaited.is_none(),
+        awaited: awaited.unwrap_or_default(),
         start: begun.start,
-        is_open,
         newcomers,
         flush: None,
     };

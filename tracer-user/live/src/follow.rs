@@ -1,5 +1,6 @@
 //! The loop: waits for whatever comes next and does a round.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
@@ -117,6 +118,8 @@ pub struct Follow {
     pub ring: Option<OwnedFd>,
     /// The command, when we started one.
     pub command: Option<TracedCommand>,
+    /// Other processes whose ends are reported as wake-ups, and were not yet.
+    pub awaited: HashSet<i32>,
     /// Start of the trace.
     pub start: MonotonicNs,
     /// End of the trace.
@@ -234,7 +237,9 @@ impl Follow {
                 freed_memory.tick();
             }
             match phase {
-                Phase::Following if !self.is_open && self.tracer.have_all_ended() => {
+                Phase::Following
+                    if !self.is_open && self.tracer.have_all_ended() && !self.is_one_exiting() =>
+                {
                     phase = draining(now, true)
                 }
                 Phase::Draining {
@@ -266,6 +271,15 @@ impl Follow {
                 _ => {}
             }
         }
+    }
+
+    /// Tells whether the command, or an attached process, is still there. The kernel reports an
+    /// exit before it frees the memory, which may take seconds.
+    fn is_one_exiting(&self) -> bool {
+        let mut command = self.command.iter();
+        let runs =
+            |command: &TracedCommand| command.status.is_none() && !command.process.has_ended();
+        !self.awaited.is_empty() || command.any(runs)
     }
 
     /// Flushes, or makes a snapshot, once the log has all that was recorded until it was asked for.
@@ -328,7 +342,10 @@ impl Follow {
 
     fn woken(&mut self, wake: Wake, phase: &mut Phase) -> Option<End> {
         match wake {
-            Wake::ProcessEnded(pid) => self.tracer.process_ended(pid, monotonic_now()),
+            Wake::ProcessEnded(pid) => {
+                self.awaited.remove(&pid);
+                self.tracer.process_ended(pid, monotonic_now());
+            }
             Wake::NotStarted(error) => return Some(End::NotStarted(error)),
             Wake::CommandEnded(status) => {
                 if let Some(command) = &mut self.command {
@@ -501,6 +518,7 @@ mod tests {
             kernel: None,
             ring: None,
             command: None,
+            awaited: HashSet::new(),
             start: MonotonicNs(0),
             until: Some(END),
             is_open: true,

@@ -1,5 +1,6 @@
 //! Tracing a command from its first instruction.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
@@ -130,6 +131,7 @@ async fn start_and_follow(
             status: None,
             was_signalled: false,
         }),
+        awaited: HashSet::new(),
         start: begun.start,
         is_open: false,
         newcomers: None,
