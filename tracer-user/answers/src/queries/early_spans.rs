@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_program_that_leaves_its_cpu_once_as_it_ends_ran() {
-        let ran = [(PathPart::Running, 4000)];
+        let ran = [(PathPart::Running, 4100)];
         assert_eq!(path(Some(EventTypeId::SWITCH_OUT)), ran);
         let unknown = PathPart::Unknown(UnknownReason::NotSeen);
         assert_eq!(path(None), [(unknown, 4000)]);

@@ -90,6 +90,8 @@ pub struct Paths {
     asked: Option<Thread>,
     /// Time of its end, unless another thread takes its place.
     left_at: Option<MonotonicNs>,
+    /// Time of its last event, once it is ending: the kernel frees its memory after that is said.
+    exits_at: Option<MonotonicNs>,
     is_answered: bool,
     /// Thread that has ended before the time that is asked about.
     passed: Option<Thread>,
@@ -155,6 +157,7 @@ impl Paths {
             last: MonotonicNs(0),
             asked: None,
             left_at: None,
+            exits_at: None,
             is_answered: false,
             passed: None,
             used_again: None,
@@ -499,7 +502,7 @@ impl Paths {
         self.explain_all_early();
         self.is_at_once = true;
         if let Question::Thread { until, .. } = self.question {
-            let last = self.left_at.unwrap_or(self.last);
+            let last = self.left_at.or(self.exits_at).unwrap_or(self.last);
             self.answer(until.map_or(last, |until| until.min(last)));
         }
         self.end_contexts();
@@ -916,8 +919,8 @@ impl Paths {
         }
         let at = event.header.time;
         // The end of the one before was not seen.
-        let left = self.left_at.take();
-        self.answer(left.unwrap_or(at));
+        let (left, exits) = (self.left_at.take(), self.exits_at.take());
+        self.answer(left.or(exits).unwrap_or(at));
         if self.is_answered {
             self.used_again.get_or_insert(at);
         }
@@ -937,13 +940,30 @@ impl Paths {
         };
         let is_asked = asked == thread;
         let is_first = asked.pid == asked.tid;
+        if is_asked && self.exits_at.is_some() {
+            self.exits_at = Some(at);
+            if self.has_left_for_good(event_type, thread, at) {
+                self.exits_at = None;
+                self.answer_at_end(at);
+            }
+            return;
+        }
         match event_type {
             EventTypeId::EXEC if is_asked => self.left_at = None,
             EventTypeId::THREAD_EXIT if is_asked && is_first => self.left_at = Some(at),
+            EventTypeId::EXIT if is_asked && self.left_at.is_none() => self.exits_at = Some(at),
             EventTypeId::EXIT if is_asked || is_first => self.answer_at_end(at),
             EventTypeId::THREAD_EXIT if is_asked => self.answer_at_end(at),
             _ => {}
         }
+    }
+
+    /// Tells whether a thread that is ending leaves its CPU with this event, and has none again.
+    fn has_left_for_good(&self, event_type: EventTypeId, thread: Thread, at: MonotonicNs) -> bool {
+        let after = MonotonicNs(at.0.saturating_add(1));
+        let states = self.states.as_ref();
+        let now = states.and_then(|states| states.current(thread, after));
+        event_type == EventTypeId::SWITCH_OUT && now.is_none_or(|now| now.state == State::Dead)
     }
 
     fn answer_at_end(&mut self, at: MonotonicNs) {
