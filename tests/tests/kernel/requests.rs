@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
@@ -137,6 +138,17 @@ struct Run {
     unreported: u64,
 }
 
+/// The kernel's own events of who starts a request, since 6.5 and before.
+const STARTS: [&str; 2] = ["block_io_start", "block_getrq"];
+
+/// Returns that of this kernel.
+fn start_event() -> anyhow::Result<&'static str> {
+    let folder = Path::new("/sys/kernel/tracing/events/block");
+    let mut starts = STARTS.into_iter();
+    let start = starts.find(|name| folder.join(name).exists());
+    start.context("no event says who starts a request")
+}
+
 /// Runs two programs that read at the same time, of which one is traced.
 fn run() -> anyhow::Result<Run> {
     let disk = Disk::make()?;
@@ -145,8 +157,9 @@ fn run() -> anyhow::Result<Run> {
     let mut other = Reader::start(&folder, &disk, ROUNDS_OF_OTHER, BLOCKS)?;
     let mut tracer = Tracer::attach(traced.target.pid(), &["--events", "block,switch"])?;
     tracer.wait_for(|event| event.is_system("switch_in"))?;
+    let start = format!("block/{}", start_event()?);
     let events = [
-        ("block/block_io_start", ""),
+        (start.as_str(), ""),
         ("block/block_rq_issue", ""),
         ("block/block_rq_complete", ""),
     ];
@@ -208,7 +221,7 @@ fn requests_of_others(run: &Run) -> u32 {
         let Some(position) = position(noted) else {
             continue;
         };
-        if noted.name == "block_io_start" {
+        if STARTS.contains(&noted.name.as_str()) {
             let starts = starts.entry(position).or_default();
             starts.push((noted.us, noted.on_cpu));
         } else if noted.name == "block_rq_complete" {

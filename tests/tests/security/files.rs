@@ -39,7 +39,9 @@ fn attack(folder: &Path, kind: &str, file: &Path) -> anyhow::Result<Target> {
 /// the CPUs meanwhile.
 fn bounded(arguments: &[&str]) -> anyhow::Result<(Output, Duration, u64)> {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=1", "30", "prlimit", "--cpu=5", "--"]);
+    let seconds = tests::timeout(Duration::from_secs(30)).as_secs();
+    command.args(["--kill-after=1", &seconds.to_string(), "prlimit"]);
+    command.args([&format!("--cpu={}", delay_limit().as_secs()), "--"]);
     // The last line on the standard error.
     command.args(["sh", "-c", "\"$@\" & pid=$!; peak=0; while kill -0 $pid 2>/dev/null; do \
         now=$(sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$pid/status 2>/dev/null); \
