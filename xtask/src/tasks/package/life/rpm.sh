@@ -18,7 +18,7 @@ rpm_there() {
 quietly inside apt-get update
 quietly inside apt-get install --yes --no-install-recommends gcc libc6-dev pkg-config binutils
 # As every such system has them.
-mkdir -p "$root/usr/lib64/pkgconfig" "$root/usr/share/licenses"
+mkdir -p "$root/usr/lib64/pkgconfig" "$root/usr/share/licenses" "$root/usr/lib/sysusers.d"
 echo /usr/lib64 >"$root/etc/ld.so.conf.d/lib64.conf"
 inside ldconfig
 
