@@ -12,7 +12,8 @@ use anyhow::{Context as _, ensure};
 pub fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let output = command.stderr(Stdio::piped()).output()?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {said}");
+    let status = output.status;
+    ensure!(status.success(), "{command:?}: {status}: {said}");
     Ok(output.stdout)
 }
 
