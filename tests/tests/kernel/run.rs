@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use tests::dist;
+use tests::event::Event;
 use tests::processes::Killed;
 use tests::rights::missing_right;
-use tests::tracer::Tracer;
+use tests::tracer::{Trace, Tracer};
 
 #[test]
 #[ignore = "loads eBPF"]
@@ -27,6 +28,26 @@ fn a_commands_first_event_is_its_exec() {
     assert_eq!(last.expect("its exit").pid, first.pid);
 }
 
+/// A thread that runs on the first CPU all the time.
+fn busy_thread() -> Killed {
+    let mut other = Command::new("taskset");
+    let other = other.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
+    Killed(other.spawn().expect("taskset runs"))
+}
+
+/// Makes sure that the program was traced beyond its exit.
+fn check_traced_beyond_exit(trace: &Trace) {
+    let events = trace.events().expect("its events");
+    let mut exits = events.iter().filter(|event| event.is_system("exit"));
+    let exit = exits.next().expect("its exit");
+    let switches = events
+        .iter()
+        .filter(|event| event.is_system("switch_out") && event.pid == exit.pid);
+    let last = switches.max_by_key(|event| event.ns);
+    let last = last.expect("switches away from it");
+    assert!(last.ns > exit.ns, "{}", last.line);
+}
+
 #[test]
 #[ignore = "loads eBPF"]
 fn a_command_whose_memory_is_freed_for_long_is_traced_until_then_and_gives_its_status() {
@@ -35,10 +56,7 @@ fn a_command_whose_memory_is_freed_for_long_is_traced_until_then_and_gives_its_s
     }
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("frees_late", folder.path()).unwrap();
-    // The CPU has another thread to run all the time.
-    let mut other = Command::new("taskset");
-    let other = other.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
-    let _other = Killed(other.spawn().unwrap());
+    let _other = busy_thread();
     let arguments = [
         OsStr::new("--events=switch,exec,exit"),
         OsStr::new("--"),
@@ -51,14 +69,30 @@ fn a_command_whose_memory_is_freed_for_long_is_traced_until_then_and_gives_its_s
         .unwrap();
     assert_eq!(trace.status.code(), Some(7), "{}", trace.stderr);
     assert!(!trace.stderr.contains("runs on"), "{}", trace.stderr);
-    let events = trace.events().unwrap();
-    let exit = events.iter().find(|event| event.is_system("exit")).unwrap();
-    let switches = events
-        .iter()
-        .filter(|event| event.is_system("switch_out") && event.pid == exit.pid);
-    let last = switches.max_by_key(|event| event.ns).unwrap();
-    assert!(last.ns > exit.ns, "{}", last.line);
-    assert_eq!(last.data["state"], "X", "{}", last.line);
+    check_traced_beyond_exit(&trace);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_process_whose_memory_is_freed_for_long_is_traced_until_then() {
+    if missing_right().is_some() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile("frees_late", folder.path()).unwrap();
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", "read go; exec \"$0\" 64 0"]).arg(program);
+    let mut shell = Killed(shell.stdin(Stdio::piped()).spawn().unwrap());
+    let _other = busy_thread();
+    let pid = shell.0.id().try_into().unwrap();
+    let mut tracer = Tracer::attach(pid, &["--events", "switch,exec,exit"]).unwrap();
+    // It looks at what is there once it traces that.
+    let is_look = |event: &Event| event.is_system("thread_state");
+    tracer.wait_for(is_look).unwrap();
+    drop(shell.0.stdin.take());
+    let trace = tracer.finish().unwrap();
+    assert!(shell.0.try_wait().unwrap().is_some(), "it is still there");
+    check_traced_beyond_exit(&trace);
 }
 
 #[test]
