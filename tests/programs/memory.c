@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    size_t bytes = (size_t)atoi(argv[1]) << 20;
+    size_t bytes = argc > 1 ? (size_t)atoi(argv[1]) << 20 : 0;
     struct sched_param none = {0};
     cpu_set_t one;
     char *memory;
