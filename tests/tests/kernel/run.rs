@@ -28,8 +28,8 @@ fn a_commands_first_event_is_its_exec() {
     assert_eq!(last.expect("its exit").pid, first.pid);
 }
 
-/// A thread that runs on the first CPU all the time.
-fn busy_thread() -> Killed {
+/// Starts a process that wants the first CPU all the time.
+fn busy_process() -> Killed {
     let mut other = Command::new("taskset");
     let other = other.args(["-c", "0", "sh", "-c", "while :; do :; done"]);
     Killed(other.spawn().expect("taskset runs"))
@@ -56,7 +56,7 @@ fn a_command_whose_memory_is_freed_for_long_is_traced_until_then_and_gives_its_s
     }
     let folder = tempfile::tempdir().unwrap();
     let program = dist::compile("frees_late", folder.path()).unwrap();
-    let _other = busy_thread();
+    let _busy = busy_process();
     let arguments = [
         OsStr::new("--events=switch,exec,exit"),
         OsStr::new("--"),
@@ -83,7 +83,7 @@ fn a_process_whose_memory_is_freed_for_long_is_traced_until_then() {
     let mut shell = Command::new("sh");
     let shell = shell.args(["-c", "read go; exec \"$0\" 64 0"]).arg(program);
     let mut shell = Killed(shell.stdin(Stdio::piped()).spawn().unwrap());
-    let _other = busy_thread();
+    let _busy = busy_process();
     let pid = shell.0.id().try_into().unwrap();
     let mut tracer = Tracer::attach(pid, &["--events", "switch,exec,exit"]).unwrap();
     // It looks at what is there once it traces that.
