@@ -71,11 +71,12 @@ agent_fails() {
 without_rights() {
     mkdir -p /tmp/ordinary
     chown 4711:4711 /tmp/ordinary
-    again=5
+    # Without KVM the agent loads its programs for about as long as its clients wait.
+    again=0
+    [ "$(systemd-detect-virt)" = kvm ] || again=5
     until setpriv --reuid=4711 --regid=4711 --clear-groups --inh-caps=-all -- \
         tracer-user run --events fork,exec,exit -o /tmp/ordinary/trace -- /bin/sh -c '/bin/true; exit 0' \
         2>/tmp/said; do
-        # Without KVM the agent loads its programs for about as long as its clients wait.
         grep -q 'not in time; try again' /tmp/said && [ $again -gt 0 ] ||
             { cat /tmp/said; agent_fails "an ordinary user cannot trace"; }
         again=$((again - 1))
