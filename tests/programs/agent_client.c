@@ -103,7 +103,7 @@ static void record(int number, unsigned long bytes)
     for (int word = 0; word < 32; word++)
         at = varint(at, ~0UL); /* all calls */
     at = varint(at, bytes);
-    for (int field = 0; field < 10; field++)
+    for (int field = 0; field < 11; field++)
         *at++ = 0;
     must(sent(connection(number), framed(at), NULL, 0), "record");
     say_answer(number);

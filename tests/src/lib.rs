@@ -33,6 +33,7 @@ pub mod made_storm;
 pub mod mount;
 pub mod namespace;
 pub mod processes;
+pub mod python_says;
 pub mod rights;
 pub mod sequence_log;
 pub mod standard;

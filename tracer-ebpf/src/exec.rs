@@ -18,6 +18,7 @@ use crate::guard;
 use crate::maps::{self, count_ring_full};
 use crate::offsets::{BINPRM_FILENAME, EXEC_BYTES, EXEC_WAKES, MM_ARG_END, MM_ARG_START, TASK_MM};
 use crate::pid::Pid;
+use crate::python;
 use crate::record::{Wake, record_if_it_fits};
 use crate::sight;
 use crate::subject::Subject;
@@ -139,6 +140,7 @@ fn exec<C: Tracepoint>(ctx: &C) {
     // Recorded in any case: the agent judges by it. Later events may need to know what it is now.
     guard::note(state, &task);
     thread_context::replaced(&task);
+    python::is_replaced(task.pid());
     #[expect(clippy::cast_possible_truncation, reason = "the thread is an int")]
     let old_tid = Pid(ctx.argument::<1>() as u32);
     life::replaced(&task, old_tid, state);

@@ -10,6 +10,7 @@ use crate::counts::life;
 use crate::guard;
 use crate::maps;
 use crate::offsets::EXIT_SAYS_LAST;
+use crate::python;
 use crate::record::record;
 use crate::subject::Subject;
 use crate::task::Task;
@@ -50,6 +51,7 @@ fn exit<C: Tracepoint>(ctx: &C) {
     }
     if is_last {
         thread_context::ends(task.pid());
+        python::is_replaced(task.pid());
     }
     record(&task, event_type, |header| {
         let code = task.exit_code();

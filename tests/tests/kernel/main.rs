@@ -26,6 +26,7 @@ mod one_run;
 mod order;
 mod overcommit;
 mod predicates;
+mod python_without_root;
 mod requests;
 mod run;
 mod senders;

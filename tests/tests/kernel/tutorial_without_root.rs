@@ -131,9 +131,8 @@ const COMMANDS: &[(&str, Tried)] = &[
     ),
     (
         "run --syscalls openat --stack user,python --unwind dwarf,32K --events exec -- python3 job.py",
-        Refused(
-            "run --syscalls openat --stack user,python --unwind dwarf,32K --events exec -- ls",
-            "--stack python",
+        As(
+            "run --syscalls openat --stack user,python --unwind dwarf,32K --events exec -- python3 -c pass",
         ),
     ),
     (

@@ -39,7 +39,8 @@ impl Service {
         service
     }
 
-    fn begin(&mut self) {
+    /// Begins it, again where it was killed.
+    pub fn begin(&mut self) {
         // As its unit has it.
         let mut serve = Command::new("nice");
         serve.args(["-n", "-10"]).arg(dist::tracer_user().unwrap());
@@ -52,7 +53,8 @@ impl Service {
         .unwrap();
     }
 
-    fn kill(&mut self) {
+    /// Kills it.
+    pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -73,7 +75,8 @@ impl Drop for Service {
 pub struct Scene {
     /// The folder.
     pub stage: tempfile::TempDir,
-    service: Service,
+    /// The service.
+    pub service: Service,
 }
 
 impl Scene {

@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::command;
+use tests::python_says::{recorded, said, source};
 use tests::rights::missing_right;
 use tests::target::Target;
 use tests::tracer::Tracer;
@@ -33,11 +33,6 @@ const STACKS: [&str; 6] = [
     "--stack-for",
     "syscall-enter",
 ];
-
-fn source(name: &str) -> PathBuf {
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/python");
-    programs.join(name)
-}
 
 /// The interpreter of the distribution, which is the same in CI wherever that runs.
 const OF_DISTRIBUTION: &str = "/usr/bin/python3";
@@ -83,37 +78,6 @@ fn say(interpreter: &Path, truth: &Path, index: usize) -> Target {
     Target::start(&mut says).unwrap().0
 }
 
-/// Returns what the programs said, by the number of the call.
-fn said(truth: &Path) -> BTreeMap<i64, Vec<String>> {
-    let text = fs::read_to_string(truth).unwrap();
-    let lines = text.lines().map(|line| {
-        let (number, frames) = line.split_once('\t').unwrap();
-        let frames = frames.split('\t').map(str::to_owned);
-        (number.parse().unwrap(), frames.collect())
-    });
-    lines.collect()
-}
-
-/// Returns the Python frames of the stacks, by the number of the call, and why each ends.
-fn recorded(lines: &str) -> BTreeMap<i64, (Vec<String>, String)> {
-    let calls = lines.lines().filter_map(|line| {
-        let event: Value = serde_json::from_str(line).ok()?;
-        (event["type"] == "linux_trace_syscall_enter").then_some(event)
-    });
-    let stacks = calls.map(|call| {
-        let frames = call["stack"].as_array().cloned().unwrap_or_default();
-        let of_python = frames.iter().filter(|frame| frame["module"] == "[python]");
-        let frames = of_python.map(|frame| {
-            let word = |name: &str| frame[name].as_str().unwrap_or("?").to_owned();
-            format!("{} ({}:{})", word("symbol"), word("file"), frame["line"])
-        });
-        let ends = call["stack_ends"].as_str().unwrap_or_default();
-        let number = call["data"]["args"][1].as_i64().unwrap();
-        (number, (frames.collect(), ends.to_owned()))
-    });
-    stacks.collect()
-}
-
 /// Lets programs run to their ends while their calls are recorded, of which none is lost. Returns
 /// the lines.
 fn traced(mut targets: Vec<Target>) -> String {
@@ -140,7 +104,7 @@ fn traced(mut targets: Vec<Target>) -> String {
 /// Compares what was recorded with what was said.
 fn compare(truth: &Path, lines: &str, what: &str) {
     let recorded = recorded(lines);
-    let all = said(truth);
+    let all = said(truth).unwrap();
     assert!(all.len() > 90, "{what}: {}", all.len());
     for (number, said) in all {
         let (frames, ends) = recorded.get(&number).expect(what);
@@ -203,7 +167,7 @@ fn frames_of_an_interpreter_within_another_are_its_own_or_said_to_be_unknown() {
         says.arg(source("says_within.py")).arg(&truth).arg("0");
         let (target, _) = Target::start(&mut says).unwrap();
         let recorded = recorded(&traced(vec![target]));
-        let said = said(&truth);
+        let said = said(&truth).unwrap();
         assert_eq!(said.len(), 10, "{what}");
         // Before 3.10 nothing says which thread runs an interpreter that another one has made, and
         // since 3.13 not which one is called by the other.
@@ -309,7 +273,7 @@ fn frames_stand_where_the_interpreter_runs_them_also_in_a_log() {
         let event: Value = serde_json::from_str(line).ok()?;
         (event["type"] == "linux_trace_syscall_enter").then_some(event)
     });
-    let truth = said(&truth);
+    let truth = said(&truth).unwrap();
     let mut inside = 0;
     for call in calls {
         let number = call["data"]["args"][1].as_i64().unwrap();

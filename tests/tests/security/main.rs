@@ -7,6 +7,7 @@ mod at_service;
 mod budgets;
 mod files;
 mod held;
+mod interpreters;
 mod logs;
 mod namespaces;
 mod pids;

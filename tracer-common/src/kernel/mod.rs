@@ -63,9 +63,9 @@ pub use process::{
 };
 pub use python::{
     BlockedPython, MOST_PYTHON_FRAMES, MOST_PYTHON_PROCESSES, MOST_PYTHON_THREADS, NO_FIELD,
-    PYTHON_CODE_RECORD, PYTHON_CODES, PYTHON_LINES_BYTES, PYTHON_RECORD, PYTHON_TEXT_BYTES,
-    PYTHON_WINDOW, PythonCodeRecord, PythonFrame, PythonLayout, PythonProcess, PythonRecord,
-    PythonText, USUAL_PYTHON_FRAMES,
+    PYTHON_CODE_EVENT, PYTHON_CODE_RECORD, PYTHON_CODES, PYTHON_LINES_BYTES, PYTHON_PROCESS_WORDS,
+    PYTHON_RECORD, PYTHON_TEXT_BYTES, PYTHON_WINDOW, PythonCodeRecord, PythonFrame, PythonLayout,
+    PythonProcess, PythonRecord, PythonText, USUAL_PYTHON_FRAMES,
 };
 pub use sched::{
     MigrateData, QUEUED_ASLEEP, QUEUED_SLOTS, Queued, Running, SWITCH_RECORD, SwitchInData,

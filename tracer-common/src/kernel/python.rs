@@ -6,6 +6,7 @@ use core::mem::size_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::RecordHeader;
+use crate::event_type::{EventTypeId, FIRST_USER_EVENT};
 
 /// The type of the record of the Python frames of a thread. The record of the stack that they
 /// belong to follows from the same CPU.
@@ -14,6 +15,10 @@ pub const PYTHON_RECORD: u16 = 0x7ff7;
 /// The type of the record of a function of Python, which comes before the first frame in it that a
 /// CPU records.
 pub const PYTHON_CODE_RECORD: u16 = 0x7ff6;
+
+/// The type of the event by which a service gives such a record to a client: one of the system's,
+/// which no stream has.
+pub const PYTHON_CODE_EVENT: EventTypeId = EventTypeId(FIRST_USER_EVENT - 1);
 
 /// Frames that are recorded of a thread at most.
 pub const MOST_PYTHON_FRAMES: usize = 64;
@@ -130,6 +135,23 @@ pub struct PythonProcess {
     pub number: u32,
     /// Offsets of the fields of its structures.
     pub layout: PythonLayout,
+}
+
+/// Words of a [`PythonProcess`].
+pub const PYTHON_PROCESS_WORDS: usize = size_of::<PythonProcess>() / size_of::<u64>();
+
+impl PythonProcess {
+    /// Returns its words.
+    #[must_use]
+    pub fn words(self) -> [u64; PYTHON_PROCESS_WORDS] {
+        zerocopy::transmute!(self)
+    }
+
+    /// Returns the one with these words.
+    #[must_use]
+    pub fn from_words(words: [u64; PYTHON_PROCESS_WORDS]) -> Self {
+        zerocopy::transmute!(words)
+    }
 }
 
 /// A Python frame.

@@ -172,6 +172,9 @@ pub mod stack_ends {
     pub const COPIED: u32 = 6;
     /// It is in an interpreter of which it is not known where its frames are.
     pub const INTERPRETER: u32 = 7;
+    /// Bit beside one of these: Python frames follow the stack. So the service gives it to a
+    /// client, and no event of a stream is so.
+    pub const WITH_PYTHON: u32 = 1 << 31;
 }
 
 /// The type of the record of a stack whose part of the program is found by the agent.

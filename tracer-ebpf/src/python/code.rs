@@ -7,18 +7,19 @@
 
 use core::mem::offset_of;
 
+use aya_ebpf::bindings::BPF_F_MMAPABLE;
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::helpers::generated::bpf_probe_read_user;
 use aya_ebpf::macros::map;
-use aya_ebpf::maps::PerCpuArray;
+use aya_ebpf::maps::{Array, PerCpuArray};
 
 use tracer_common::kernel::{
     MOST_PYTHON_FRAMES, PYTHON_CODE_RECORD, PYTHON_CODES, PYTHON_LINES_BYTES, PYTHON_TEXT_BYTES,
     PythonCodeRecord, PythonFrame, PythonLayout, PythonText, RecordHeader,
 };
 
-use super::mark::characters;
-use super::{Space, Told, Walk};
+use super::mark::{KEYS, characters};
+use super::{Space, Told, Walk, is_for_others};
 use crate::cpu::this_cpu;
 use crate::gathered::bounded;
 use crate::maps::count_ring_full;
@@ -28,19 +29,68 @@ use crate::record::{reserve, submit_flags};
 #[map]
 static PYTHON_TOLD: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 
+/// Epoch of records of functions: in a new one, each function is recorded anew. Written by the
+/// agent.
+#[map]
+static PYTHON_EPOCH: Array<u64> = Array::with_max_entries(1, BPF_F_MMAPABLE);
+
+/// Notes for which readers the functions of a walk have to be recorded: those of this epoch, and
+/// where processes have readers of their own, those of this process.
+#[inline(always)]
+pub fn begin(walk: Space, pid: u32) {
+    let epoch = match PYTHON_EPOCH.get_ptr(0) {
+        // SAFETY: it points into the map; the agent writes the word whole.
+        Some(epoch) => unsafe { epoch.read_volatile() },
+        None => 0,
+    };
+    let reader = if is_for_others() { u64::from(pid) } else { 0 };
+    let told_for = epoch.wrapping_mul(KEYS[1]) ^ reader.wrapping_mul(KEYS[0]);
+    walk.set(offset_of!(Walk, told_for), told_for);
+}
+
 /// Notes whether a function with this mark was not recorded yet.
 #[inline(always)]
 pub fn note_if_new(walk: Space, mark: u64) {
-    // SAFETY: it points into the map.
-    let is_told = |told: *mut u64| unsafe { told.read_volatile() } == mark;
-    if !told_at(mark).is_some_and(is_told) {
+    if !is_told(walk, mark) {
         walk.set(offset_of!(Walk, is_new), 1);
     }
 }
 
+/// Returns what notes that the function with this mark was recorded for these readers.
 #[inline(always)]
-fn told_at(mark: u64) -> Option<*mut u64> {
-    PYTHON_TOLD.get_ptr_mut(mark as u32 & (PYTHON_CODES - 1))
+fn mixed(walk: Space, mark: u64) -> u64 {
+    mark ^ walk.get(offset_of!(Walk, told_for))
+}
+
+#[inline(always)]
+fn told_at(mixed: u64) -> Option<*mut u64> {
+    PYTHON_TOLD.get_ptr_mut(mixed as u32 & (PYTHON_CODES - 1))
+}
+
+#[inline(always)]
+fn is_told(walk: Space, mark: u64) -> bool {
+    let mixed = mixed(walk, mark);
+    // SAFETY: it points into the map.
+    told_at(mixed).is_some_and(|told| unsafe { told.read_volatile() } == mixed)
+}
+
+/// Notes that the function that was recorded last needs not be recorded again. A function of its
+/// own, so that what it needs is not on the stack below what records one.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub extern "C" fn note_python_code() -> i32 {
+    let Some(walk) = Space::current() else {
+        return 0;
+    };
+    let mixed = mixed(
+        walk,
+        walk.get(offset_of!(Walk, told) + offset_of!(Told, mark)),
+    );
+    if let Some(told) = told_at(mixed) {
+        // SAFETY: it points into the map.
+        unsafe { told.write_volatile(mixed) };
+    }
+    0
 }
 
 const SMALL: usize = PYTHON_LINES_BYTES[0];
@@ -62,14 +112,11 @@ pub extern "C" fn tell_python_codes(pid: u32, tid: u32) -> i32 {
         let mark = walk.get(offset_of!(Walk, frames) + index * size_of::<PythonFrame>());
         let code = walk.get(offset_of!(Walk, codes) + index * 8);
         if mark != 0
-            && let Some(told) = told_at(mark)
+            && !is_told(walk, mark)
+            && walk.is_own()
+            && tell_python_code(code, mark, pid, tid) != 0
         {
-            // SAFETY: it points into the map.
-            if unsafe { told.read_volatile() } != mark && walk.is_own() {
-                let is_told = tell_python_code(code, mark, pid, tid);
-                // SAFETY: as above.
-                unsafe { told.write_volatile(if is_told == 0 { 0 } else { mark }) };
-            }
+            note_python_code();
         }
         index += 1;
     }

@@ -49,7 +49,7 @@ const TEXT_LENGTH: u16 = 16;
 
 /// Odd numbers, by which the words of a function are multiplied: each of them apart from the
 /// others, so that the processor needs not wait for one after the other.
-const KEYS: [u64; 9] = [
+pub const KEYS: [u64; 9] = [
     0x9e37_79b9_7f4a_7c15,
     0xbf58_476d_1ce4_e5b9,
     0x94d0_49bb_1331_11eb,

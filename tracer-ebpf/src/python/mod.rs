@@ -32,7 +32,7 @@ use tracer_common::kernel::{
 use crate::cpu::this_cpu;
 use crate::gathered::bounded;
 use crate::maps::count_ring_full;
-use crate::offsets::STACK_PYTHON_FRAMES;
+use crate::offsets::{GUARDS, STACK_PYTHON_FRAMES};
 use crate::pid::Pid;
 use crate::record::{Wake, header, record_if_it_fits, reserve, submit_flags};
 use crate::subject::Subject;
@@ -115,6 +115,9 @@ struct Walk {
     /// Files of the functions before, each with what was made of it: as the program does not go on
     /// meanwhile, they are the same still.
     files: [[u64; 2]; FILES],
+    /// Word that is mixed with the mark of each function to find out whether it was recorded: see
+    /// [`code::begin`].
+    told_for: u64,
     /// Number of this walk, of those on this CPU.
     number: u64,
     /// Whether there are functions in it that were not recorded.
@@ -268,11 +271,26 @@ pub fn is_asked() -> bool {
     STACK_PYTHON_FRAMES.load() != 0
 }
 
+/// Tells whether other processes say which process has an interpreter, and where: they hear of an
+/// exec and of an end when both are over, so the programs have to forget the interpreter then.
+#[inline(always)]
+fn is_for_others() -> bool {
+    is_asked() && GUARDS.load() != 0
+}
+
 /// Notes that a new process has the interpreter of the one that made it.
 #[inline(always)]
 pub fn inherit(parent: Pid, child: Pid) {
     if is_asked() {
         inherit_python(parent.shown(), child.shown());
+    }
+}
+
+/// Notes that a process runs another program, or ends.
+#[inline(always)]
+pub fn is_replaced(pid: Pid) {
+    if is_for_others() {
+        let _ = PYTHON.remove(pid.shown());
     }
 }
 
@@ -283,6 +301,9 @@ pub extern "C" fn inherit_python(parent: u32, child: u32) -> i32 {
         // SAFETY: it points into the map, from where the helper copies: no copy is on the stack.
         let process = unsafe { &*process };
         let _ = PYTHON.insert(child, process, 0);
+    } else if is_for_others() {
+        // The end of an earlier process of this pid may not have been seen.
+        let _ = PYTHON.remove(child);
     }
     0
 }
@@ -519,6 +540,7 @@ pub extern "C" fn walk_python(pid: u32, tid: u32, thread_id: u64) -> u32 {
         walk.set(offset_of!(Walk, files) + file * 16, 0);
     }
     mark::note_interned(walk);
+    code::begin(walk, pid);
     let mut at = thread::python_frame_of(tid, thread_id);
     walk.set(offset_of!(Walk, is_open), 0);
     walk.set(offset_of!(Walk, neighbour_bytes), 0);

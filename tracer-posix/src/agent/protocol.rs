@@ -7,13 +7,13 @@
 use serde::{Deserialize, Serialize};
 
 use tracer_common::event_type::EVENT_SET_WORDS;
-use tracer_common::kernel::syscalls;
+use tracer_common::kernel::{PYTHON_PROCESS_WORDS, syscalls};
 
 use crate::wire::SentEvent;
 use tracer_engine::source::LossCause;
 
 /// Version of this protocol.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Version of the protocol without [`Detail`]. That part has not changed since, so that programs
 /// and agents of different versions understand each other.
@@ -57,6 +57,8 @@ pub struct Detail {
     /// Detachment of the eBPF programs at system calls while no conversation of this recording lets
     /// calls through its filter.
     pub releases_calls: bool,
+    /// Frames of Python in a stack, at most.
+    pub python_frames: u32,
 }
 
 /// A request of the controller.
@@ -104,17 +106,26 @@ pub enum Ask {
         place: Option<[u64; 3]>,
     },
     /// Announces the call `pidfd_getfd(pidfd, -1, 0)`, by which the controller proves its right
-    /// where it cannot open the process's `mem`; with the pidfd. The `Hello`, `Add` or `Contexts`
-    /// that comes next is proven by it, and brings the pidfd alone.
+    /// where it cannot open the process's `mem`; with the pidfd. The `Hello`, `Add`, `Contexts` or
+    /// `Interpreter` that comes next is proven by it, and brings the pidfd alone.
     Prove,
+    /// The interpreter of Python of a process that was asked for, for a recording that has frames
+    /// of Python; with the descriptors.
+    Interpreter {
+        /// The process. A service goes by the pidfd alone.
+        pid: i32,
+        /// The words of [`PythonProcess`](tracer_common::kernel::PythonProcess), in a box: they
+        /// are more than programs send. `None`: it has none any more.
+        process: Option<Box<[u64; PYTHON_PROCESS_WORDS]>>,
+    },
 }
 
 /// A reply of the agent.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// The reply to `Record`, `Prove`, `Hello`, `Add`, `Control` and `Contexts`.
+    /// The reply to all but `Collect`.
     Done,
-    /// The reply to `Record`, `Prove`, `Hello`, `Add` and `Contexts` where the agent refuses.
+    /// The reply to all but `Control` and `Collect` where the agent refuses.
     Refused {
         /// The standard's error number.
         error: i32,

@@ -15,7 +15,7 @@ use super::returning::{Return, Wish};
 use crate::wire::{framed, read_message, write_message};
 use tracer_area::descriptor::Guarded;
 use tracer_area::{RingMode, monotonic_now, own_pid};
-use tracer_common::kernel::ContextPlace;
+use tracer_common::kernel::{ContextPlace, PythonProcess};
 use tracer_engine::event::{MonotonicNs, Truncation};
 use tracer_engine::sizes::MAX_KERNEL_DATA;
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Pending, Source, Unread};
@@ -192,6 +192,21 @@ impl AgentSource {
     ) -> Result<(), AgentError> {
         let place = place.map(|place| [place.module, place.offset, place.generation]);
         self.ask_of(&Ask::Contexts { pid, place }, pid)
+    }
+
+    /// Tells the agent which interpreter of Python a process has that was asked for; `None` if it
+    /// has none any more.
+    ///
+    /// # Errors
+    ///
+    /// See [`AgentError`]. While there is no agent, this fails.
+    pub fn place_interpreter(
+        &mut self,
+        pid: i32,
+        process: Option<PythonProcess>,
+    ) -> Result<(), AgentError> {
+        let process = process.map(|process| Box::new(process.words()));
+        self.ask_of(&Ask::Interpreter { pid, process }, pid)
     }
 
     /// Continues a connection over which another process has asked for events.

@@ -13,7 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 use tracer_area::monotonic_now;
-use tracer_common::kernel::ContextPlace;
+use tracer_common::kernel::{ContextPlace, PythonProcess};
 use tracer_engine::EventSet;
 use tracer_posix::agent::protocol::{Answer, Ask, Detail, PLAIN_VERSION, VERSION};
 use tracer_posix::wire::framed;
@@ -24,7 +24,7 @@ use super::hub::{SubscriptionId, Terms};
 use super::mounts::PeerRights;
 use super::receive::{AgentQuestion, receive};
 use super::rights::{self, ExpectedCall, NotProven, Proven, prove};
-use super::service::{RoomHold, RoomKey, ServiceHandle, check_detail};
+use super::service::{Found, RoomHold, RoomKey, ServiceHandle, check_detail};
 use super::share::{Most, Pool, PoolPart};
 use super::socket::AgentSocket;
 use super::viewer::{Noted, Viewer, may_trace_all};
@@ -270,7 +270,7 @@ pub async fn talk(mut guest: Guest, hub: Hub, host: Host) {
     let mut asked = timeout(HELLO_WITHIN, guest.request()).await;
     while let Ok(Ok(request)) = asked {
         let is_further = match request.ask {
-            Ask::Add { .. } | Ask::Contexts { .. } => true,
+            Ask::Add { .. } | Ask::Contexts { .. } | Ask::Interpreter { .. } => true,
             Ask::Prove => conversation.subscription.is_some(),
             _ => false,
         };
@@ -387,20 +387,35 @@ impl Conversation {
                 Ok(permitted) => self.add(id, permitted).await,
                 Err(refusal) => refusal,
             },
-            (Ask::Contexts { pid, place }, Some(id)) => match self.permitted(pid, files).await {
-                Ok(permitted) => self.place_contexts(id, permitted, place).await,
-                Err(refusal) => refusal,
-            },
+            (Ask::Contexts { pid, place }, Some(id)) => {
+                let place = place.map(|[module, offset, generation]| ContextPlace {
+                    module,
+                    offset,
+                    generation,
+                });
+                self.note_found(id, (pid, files), Found::Contexts(place))
+                    .await
+            }
+            (Ask::Interpreter { pid, process }, Some(id)) => {
+                let process = process.map(|words| PythonProcess::from_words(*words));
+                self.note_found(id, (pid, files), Found::Interpreter(process))
+                    .await
+            }
             (Ask::Record { detail }, None) if self.room.is_none() => self.open(*detail).await,
             (Ask::Prove, _) if self.expected.is_none() => self.expect_call(files),
             (Ask::Prove, _) => refused(libc::EINVAL, "one right is proven at a time"),
             (Ask::Hello { .. } | Ask::Record { .. }, _)
-            | (Ask::Control { .. } | Ask::Collect | Ask::Add { .. } | Ask::Contexts { .. }, None) => {
-                refused(
-                    libc::EINVAL,
-                    "a conversation begins with one hello, or with a detail and then the hello",
-                )
-            }
+            | (
+                Ask::Control { .. }
+                | Ask::Collect
+                | Ask::Add { .. }
+                | Ask::Contexts { .. }
+                | Ask::Interpreter { .. },
+                None,
+            ) => refused(
+                libc::EINVAL,
+                "a conversation begins with one hello, or with a detail and then the hello",
+            ),
         }
     }
 
@@ -563,32 +578,32 @@ impl Conversation {
         answer
     }
 
-    /// Notes where a process that the subscription has keeps the contexts of its threads.
-    async fn place_contexts(
-        &self,
+    /// Notes what the client has found in a process that the subscription has.
+    async fn note_found(
+        &mut self,
         id: SubscriptionId,
-        permitted: Permitted,
-        place: Option<[u64; 3]>,
+        (pid, files): (i32, &[OwnedFd]),
+        found: Found,
     ) -> Answer {
-        let has_contexts = self.room.is_some_and(|room| room.detail.contexts);
-        let (Host::Service(service), true) = (&self.host, has_contexts) else {
-            return refused(libc::EINVAL, "no contexts of threads were asked for");
+        let permitted = match self.permitted(pid, files).await {
+            Ok(permitted) => permitted,
+            Err(refusal) => return refusal,
+        };
+        let is_recorded = self.room.is_some_and(|room| found.is_of(&room.detail));
+        let (Host::Service(service), true) = (&self.host, is_recorded) else {
+            return refused(libc::EINVAL, "this was not asked for in the detail");
         };
         let pid = permitted.pid;
         if !self.hub.has(id, pid) {
             return refused(libc::ESRCH, "the process was not asked for, or has ended");
         }
-        let place = place.map(|[module, offset, generation]| ContextPlace {
-            module,
-            offset,
-            generation,
-        });
-        if let Err(why) = service.orders.place(self.room, pid, place).await {
+        if let Err(why) = service.orders.note_found(self.room, pid, found).await {
             return refused(libc::EAGAIN, &why);
         }
-        // It was not told of another process that has the pid by now.
+        // It was not noted of another process that has the pid by now.
         if permitted.proof.as_ref().is_some_and(|proof| !proof.lives()) {
-            let _ = service.orders.place(self.room, pid, None).await;
+            let nothing = found.nothing();
+            let _ = service.orders.note_found(self.room, pid, nothing).await;
             return refused(libc::ESRCH, "the process has ended");
         }
         Answer::Done

@@ -49,7 +49,7 @@ fn answers_of_service(untrusted: &[u8]) -> Vec<u8> {
             while let Some(order) = orders.recv().await {
                 match order {
                     Order::Newest => served.complete_up_to(monotonic_now()),
-                    Order::Trace { reply, .. } | Order::Place { reply, .. } => {
+                    Order::Trace { reply, .. } | Order::Note { reply, .. } => {
                         drop(reply.send(Ok(())));
                     }
                     Order::Adjust { reply, .. } => drop(reply.send(())),
@@ -157,6 +157,7 @@ mod tests {
             string_bytes: 65,
             user_frames: 8,
             contexts: true,
+            python_frames: 8,
             ..Detail::default()
         });
         let control = Ask::Control {
@@ -182,6 +183,13 @@ mod tests {
                 Ask::Contexts {
                     pid: 0,
                     place: None,
+                },
+            ),
+            (
+                9,
+                Ask::Interpreter {
+                    pid: 0,
+                    process: None,
                 },
             ),
         ];

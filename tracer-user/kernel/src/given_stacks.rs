@@ -5,15 +5,19 @@
 //! gives the mappings that the kernel has reported to it. This process looks up in `/proc` the
 //! mappings that the kernel did not report to the service.
 
+use std::borrow::Cow;
+
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{REGISTERS, StackData, stack_ends};
+use tracer_common::kernel::{PYTHON_CODE_EVENT, REGISTERS, StackData, stack_ends};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::Batch;
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::known_code::KnownCode;
 use super::mapped::MappingReport;
+use super::python::{self, FoundInterpreters, PythonStacks};
 use super::stacks::moment;
+use tracer_binary::python::Frames;
 use tracer_binary::stacks::{Mapping, RecordedStack, StackOptions, push_mapping_since};
 use tracer_binary::unwind::{Copied, ProcessTime, Unwinder, UnwoundStack};
 
@@ -24,17 +28,29 @@ pub struct GivenStacks {
     unwinder: Unwinder,
     /// Limit on the addresses of the program.
     most_frames: usize,
+    /// Interpreters by which Python frames get their place, where these are recorded.
+    python: Option<PythonStacks>,
+    /// Lower bound of the times of events that are still to come.
+    since: MonotonicNs,
 }
 
 impl GivenStacks {
-    /// Begins to take stacks with these options.
+    /// Begins to take stacks with these options; `found` are the interpreters of processes, where
+    /// Python frames are recorded.
     #[must_use]
-    pub fn begin(options: &StackOptions) -> Self {
+    pub fn begin(options: &StackOptions, found: Option<&FoundInterpreters>) -> Self {
         Self {
+            python: found.map(FoundInterpreters::stacks),
+            since: MonotonicNs(0),
             code: KnownCode::given(),
             unwinder: Unwinder::default(),
             most_frames: usize::try_from(options.user_frames).unwrap_or(0),
         }
+    }
+
+    /// Notes that the events that are pushed after this are not older than `since`.
+    pub fn look(&mut self, since: MonotonicNs) {
+        self.since = since;
     }
 
     /// Pushes an event from the service. A mapping waits: it is pushed right before the next stack
@@ -54,6 +70,13 @@ impl GivenStacks {
                 return;
             }
             EventTypeId::STACK => return self.push_stack(header, data, batch),
+            PYTHON_CODE_EVENT => {
+                if let Some(python) = &mut self.python {
+                    // One that cannot be read has no name.
+                    let _ = python.codes.take(data);
+                }
+                return;
+            }
             EventTypeId::FORK => {
                 if let Some(child) = data.first_chunk() {
                     let child = i32::from_ne_bytes(*child);
@@ -72,13 +95,22 @@ impl GivenStacks {
     }
 
     fn push_stack(&mut self, header: &EventHeader, untrusted: &[u8], batch: &mut Batch<'_>) {
-        let Some(taken) = RecordedStack::parse(untrusted) else {
+        let (untrusted, frames) = Frames::split(untrusted);
+        let Some(taken) = RecordedStack::parse(&untrusted) else {
             return;
         };
         let found = (taken.head.ends == stack_ends::COPIED)
-            .then(|| self.unwound(taken_at(header, &taken), &taken, untrusted));
-        let data = found.as_deref().unwrap_or(untrusted);
-        let Some(taken) = RecordedStack::parse(data) else {
+            .then(|| self.unwound(taken_at(header, &taken), &taken, &untrusted));
+        let mut data = found.map_or(untrusted, Cow::Owned);
+        if let Some(python) = &mut self.python {
+            let of = moment(header);
+            python.add(of, frames, data.to_mut(), || self.code.mapped(of));
+            let taken = RecordedStack::parse(&data);
+            if taken.is_none_or(|taken| python::is_empty(&taken.head)) {
+                return;
+            }
+        }
+        let Some(taken) = RecordedStack::parse(&data) else {
             return;
         };
         for (time, mapping) in self.code.take_unsaid(moment(header), &taken) {
@@ -93,7 +125,11 @@ impl GivenStacks {
             };
             batch.push_with(header, |out| push_mapping_since(out, &mapping, times));
         }
-        batch.push(*header, data);
+        if let Some(python) = &mut self.python {
+            let time = MonotonicNs(self.since.0.min(header.time.0));
+            python.push_names(header, &taken, time, batch);
+        }
+        batch.push(*header, &data);
     }
 
     /// Finds the functions of a stack from the registers and the memory that were copied. Returns

@@ -331,6 +331,7 @@ mod tests {
     use crate::requirements::{self, Kernel};
     use tracer_binary::unwind::REGISTERS_BYTES;
     use tracer_common::kernel::counting;
+    use tracer_common::kernel::globals::guards;
 
     /// Variation of the programs, apart from the kernel.
     #[derive(Clone, Copy, Debug)]
@@ -356,6 +357,8 @@ mod tests {
         has_cpu_rings: bool,
         /// Recording of calls only as they end.
         at_exit: bool,
+        /// Guarded processes: one of `guards`.
+        guards: u32,
         /// Choice of what is counted, and by what.
         counts: u32,
         counts_by: u32,
@@ -375,6 +378,7 @@ mod tests {
         describes: true,
         has_cpu_rings: false,
         at_exit: false,
+        guards: 0,
         counts: counting::CALLS | counting::SWITCHES | counting::FAULTS,
         counts_by: counting::BY_COMM,
     };
@@ -411,6 +415,7 @@ mod tests {
             ("OFF_CPU", u32::from(variant.frames > 0)),
             ("NAMESPACE", variant.namespace),
             ("CALLS_AT_EXIT", u32::from(variant.at_exit)),
+            ("GUARDS", variant.guards),
             ("COUNTS_RATES", u32::from(variant.is_choosing)),
             ("COUNTS", variant.counts),
             ("COUNTS_BY", variant.counts_by),
@@ -535,6 +540,11 @@ mod tests {
         take_all(&[
             Variant {
                 python_frames: 64,
+                ..MOST
+            },
+            Variant {
+                python_frames: 64,
+                guards: guards::COUNTS_LIFE,
                 ..MOST
             },
             Variant {

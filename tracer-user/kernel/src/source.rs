@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{ContextPlace, TRACEPOINT_RECORDS, ThreadContextData, wanted};
+use tracer_common::kernel::{
+    ContextPlace, PythonProcess, TRACEPOINT_RECORDS, ThreadContextData, wanted,
+};
 use tracer_engine::event::{EventHeader, MonotonicNs, Truncation};
 use tracer_engine::source::{Batch, Control, Loss, LossCause, Source, Unread};
 
@@ -19,7 +21,7 @@ use super::losses::LossReader;
 use super::mapped::MappingReport;
 use super::moves::MoveHooks;
 use super::probes::{NO_PREFERENCE, ProbeNames, address_of_trace_point, with_type};
-use super::python::PythonStacks;
+use super::python::{InterpreterPlaces, PythonStacks};
 use super::rings::Rings;
 use super::stacks::{WaitingStacks, is_stack};
 use super::switches::{SWITCHES, Switches};
@@ -86,6 +88,8 @@ pub struct KernelSource {
     descriptors: Option<Descriptors>,
     /// Contexts of threads, where they are recorded.
     contexts: Option<ContextWatch>,
+    /// Interpreters of processes, where other processes find them.
+    interpreters: Option<InterpreterPlaces>,
     /// States of threads when the trace began.
     looks: LookRecords,
     first_names: FirstNames,
@@ -123,6 +127,7 @@ impl KernelSource {
             stacks: None,
             descriptors: None,
             contexts: None,
+            interpreters: None,
             looks: LookRecords::default(),
             first_names: FirstNames::default(),
         };
@@ -175,6 +180,38 @@ impl KernelSource {
             None => Err(LoadError::PartMissing {
                 name: "CONTEXT_PLACES",
             }),
+        }
+    }
+
+    /// Tells the programs which interpreter of Python a process has, or that it has none, where
+    /// stacks are [for others](super::KernelOptions::stacks_for_others).
+    ///
+    /// # Errors
+    ///
+    /// There are too many processes, or Python frames are not for others.
+    pub fn place_interpreter(
+        &mut self,
+        pid: i32,
+        process: Option<PythonProcess>,
+    ) -> Result<(), LoadError> {
+        match &mut self.interpreters {
+            Some(interpreters) => interpreters.place(pid, process),
+            None => Err(LoadError::PartMissing { name: "PYTHON" }),
+        }
+    }
+
+    /// Has each function of Python recorded anew, for a reader that has not had those so far.
+    pub fn renew_functions(&mut self) {
+        if let Some(interpreters) = &mut self.interpreters {
+            interpreters.renew();
+        }
+    }
+
+    /// Returns the source, for whose programs other processes find interpreters.
+    pub(super) fn with_interpreters(self, interpreters: Option<InterpreterPlaces>) -> Self {
+        Self {
+            interpreters,
+            ..self
         }
     }
 
@@ -362,6 +399,9 @@ impl Source for KernelSource {
         self.collect_losses(batch, damaged, untold);
         if let Some(contexts) = &mut self.contexts {
             contexts.tick();
+        }
+        if let Some(interpreters) = &mut self.interpreters {
+            interpreters.tick();
         }
         if let Some(diagnostics) = &mut self.diagnostics {
             diagnostics.flush();

@@ -16,10 +16,9 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::known_code::KnownCode;
 use super::mapped::MappingReport;
 use super::moves::MoveHooks;
-use super::python::PythonStacks;
-use tracer_binary::stacks::{
-    AddressName, NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping_since, push_symbol,
-};
+use super::python::{self, PythonStacks, WaitingFrames};
+use tracer_binary::python::Codes;
+use tracer_binary::stacks::{NEXT_USER_EVENT, RecordedStack, StackOptions, push_mapping_since};
 use tracer_binary::unwind::{Copied, ProcessTime, REGISTERS_BYTES, Unwinder, UnwoundStack};
 
 /// Most stacks that wait for their events. An event follows at once, unless it was lost.
@@ -29,7 +28,7 @@ const MOST_WAITING: usize = 4096;
 pub fn is_stack(untrusted: &[u8]) -> bool {
     RecordHeader::ref_from_prefix(untrusted)
         .is_ok_and(|(header, _)| matches!(header.event_type, STACK_RECORD | UNWIND_RECORD))
-        || PythonStacks::is_part(untrusted)
+        || python::is_part(untrusted)
 }
 
 /// Stacks on their way to their events.
@@ -51,7 +50,10 @@ pub struct WaitingStacks {
     are_for_others: bool,
     /// Reports of mappings for these other processes.
     reports: Vec<(u64, MappingReport)>,
-    /// Python frames, where they are recorded.
+    /// Python frames that wait for their stacks.
+    frames: WaitingFrames,
+    /// Interpreters by which these get their place, where other processes do not find the
+    /// functions.
     python: Option<PythonStacks>,
 }
 
@@ -95,6 +97,7 @@ impl WaitingStacks {
             are_of_probes: options.types & stacks::PROBES != 0,
             are_for_others: for_others,
             reports: Vec::new(),
+            frames: WaitingFrames::default(),
             python,
         }
     }
@@ -120,28 +123,29 @@ impl WaitingStacks {
     /// without an event is pushed at once. So is the stack of a waker, since its event may have
     /// come from another ring.
     pub fn take(&mut self, untrusted: &[u8], batch: &mut Batch<'_>) -> Option<()> {
-        if let Some(python) = &mut self.python
-            && PythonStacks::is_part(untrusted)
-        {
-            return python.take(untrusted);
+        if Codes::is_code(untrusted) {
+            return match &mut self.python {
+                Some(python) => python.codes.take(untrusted),
+                None => python::push_code(untrusted, batch),
+            };
+        }
+        if python::is_part(untrusted) {
+            return self.frames.take(untrusted);
         }
         let (header, event_type, mut data) = match Raw::parse(untrusted) {
             Some(raw) if self.are_for_others => raw.as_copied()?,
             Some(raw) => self.unwound(&raw)?,
             None => decode(untrusted)?,
         };
+        let frames = self.frames.remove(&header, event_type);
         if let Some(python) = &mut self.python {
-            let tid = header.tid.cast_unsigned();
-            let cpu = header.cpu.and_then(|cpu| u16::try_from(cpu).ok());
-            let record = (tid, event_type, cpu.unwrap_or(0));
             let of = moment(&header);
-            python.add(of, record, &mut data, || self.code.mapped(of));
-            // Where only Python frames are asked for, nothing is known of a thread that runs no
-            // Python.
-            let taken = RecordedStack::parse(&data)?.head;
-            if (taken.kernel_frames, taken.user_frames, taken.ends) == (0, 0, stack_ends::UNKNOWN) {
+            python.add(of, frames, &mut data, || self.code.mapped(of));
+            if python::is_empty(&RecordedStack::parse(&data)?.head) {
                 return Some(());
             }
+        } else if let Some(frames) = frames {
+            frames.push_to(&mut data);
         }
         let is_wakers = RecordedStack::parse(&data).is_some_and(|taken| taken.head.woken_tid != 0);
         if event_type == 0 || is_wakers {
@@ -159,9 +163,7 @@ impl WaitingStacks {
     /// records.
     pub fn forget(&mut self) {
         self.waiting.clear();
-        if let Some(python) = &mut self.python {
-            python.forget();
-        }
+        self.frames.forget();
     }
 
     /// Pushes the stack of the event that is pushed next, if it has one. `record_type` is the type
@@ -224,25 +226,9 @@ impl WaitingStacks {
             }
         }
         if let (Some(python), Some(taken)) = (&mut self.python, RecordedStack::parse(&data)) {
-            for address in taken.user() {
-                let Some((name, line)) = python.codes.take_unsaid(header.pid, address) else {
-                    continue;
-                };
-                let named = AddressName {
-                    pid: header.pid,
-                    address,
-                    offset: line,
-                    name,
-                    since: 0,
-                    line: None,
-                };
-                // A stack that is read later may be older.
-                let header = EventHeader {
-                    time: MonotonicNs(self.since.0.min(header.time.0)),
-                    ..of_type(EventTypeId::SYMBOL)
-                };
-                batch.push_with(header, |out| push_symbol(out, &named));
-            }
+            // A stack that is read later may be older.
+            let time = MonotonicNs(self.since.0.min(header.time.0));
+            python.push_names(&header, &taken, time, batch);
         }
         batch.push(of_type(EventTypeId::STACK), &data);
     }

@@ -7,16 +7,16 @@
 //! none: the programs note both themselves.
 //!
 //! The service opens no file of a process. There, its client looks for contexts in the same way
-//! ([`ContextSearch`]), and tells the service where they are.
+//! ([`search_contexts`]), and tells the service where they are.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
-use std::{io, thread};
 
 use aya::Ebpf;
 use aya::maps::MapData;
@@ -31,6 +31,7 @@ use super::error::LoadError;
 use super::loading::{map_array, usize_of};
 use super::mapped::{MappingReport, MappingRings};
 use super::mapping::MapMemory;
+use super::search::{Candidates, News, ProcessSearch};
 use super::traced::TracedMap;
 use super::watching::{MappingWatcher, Stopped, Watching};
 
@@ -46,10 +47,6 @@ type Places = aya::maps::HashMap<MapData, u32, [u64; WORDS]>;
 /// Time between looks at processes that are not traced yet: the longest time that the thread waits
 /// for reports.
 const TICK: Duration = Duration::from_millis(20);
-
-/// First and longest time between questions to a process that publishes none.
-const FIRST_WAIT: Duration = Duration::from_millis(2);
-const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// Time between questions to a process that has contexts, but no attribute yet that says what its
 /// threads do (a route).
@@ -210,54 +207,6 @@ impl ContextWatch {
     }
 }
 
-/// Processes that are asked where they have contexts, again and again.
-#[derive(Default)]
-struct Candidates(HashMap<i32, Candidate>);
-
-/// Process that is asked.
-struct Candidate {
-    /// Time of the next question.
-    next: Instant,
-    wait: Duration,
-}
-
-impl Candidates {
-    fn ask_soon(&mut self, pid: i32) {
-        let candidate = Candidate {
-            next: Instant::now(),
-            wait: FIRST_WAIT,
-        };
-        self.0.insert(pid, candidate);
-    }
-
-    fn ask_for_route(&mut self, pid: i32) {
-        if let Some(candidate) = self.0.get_mut(&pid) {
-            candidate.next = Instant::now() + ROUTE_WAIT;
-        }
-    }
-
-    fn ask_later(&mut self, pid: i32) {
-        if let Some(candidate) = self.0.get_mut(&pid) {
-            candidate.next = Instant::now() + candidate.wait;
-            candidate.wait = (candidate.wait * 2).min(LONGEST_WAIT);
-        }
-    }
-
-    /// Returns how long it is until one is to be asked.
-    fn wait(&self) -> Option<Duration> {
-        let now = Instant::now();
-        let nexts = self.0.values().map(|one| one.next);
-        nexts.map(|next| next.saturating_duration_since(now)).min()
-    }
-
-    /// Returns those whose time has come.
-    fn due(&self) -> Vec<i32> {
-        let now = Instant::now();
-        let due = self.0.iter().filter(|(_, one)| one.next <= now);
-        due.map(|(pid, _)| *pid).collect()
-    }
-}
-
 /// Path and build identifier of a file.
 type FileKey = (Arc<[u8]>, Vec<u8>);
 
@@ -355,7 +304,7 @@ impl Watch {
                 if self.told.contains(&parent) {
                     // The programs have noted already where the child has its contexts.
                     self.told.insert(child);
-                } else if self.candidates.0.contains_key(&parent) {
+                } else if self.candidates.has(parent) {
                     self.candidates.ask_soon(child);
                 } else if self.unseen.contains(&parent) {
                     self.unseen.insert(child);
@@ -401,11 +350,11 @@ impl Watch {
         for pid in self.candidates.due() {
             match place_of(pid) {
                 Ok(Some(place)) if has_route(&place.0) => {
-                    self.candidates.0.remove(&pid);
+                    self.candidates.remove(pid);
                     self.tell(pid, place);
                 }
                 Ok(Some(place)) => {
-                    self.candidates.ask_for_route(pid);
+                    self.candidates.ask_after(pid, ROUTE_WAIT);
                     self.tell(pid, place);
                 }
                 Ok(None) => {
@@ -443,83 +392,30 @@ impl Watch {
     fn forget(&mut self, pid: i32) {
         self.untell(pid);
         self.unseen.remove(&pid);
-        self.candidates.0.remove(&pid);
+        self.candidates.remove(pid);
     }
 }
 
-/// News of a process that a service traces.
-enum News {
-    /// It comes to be traced.
-    Begins(i32),
-    /// It runs another program.
-    Becomes(i32),
-    /// It has made a child, which is traced too.
-    Makes { parent: i32, child: i32 },
-    /// It has ended.
-    Ends(i32),
-    /// Another service is there, which knows no places yet.
-    Anew,
-}
-
-/// Search for the contexts of processes that a service traces, in the client of the service. The
-/// search ends when all of its copies are dropped.
-#[derive(Clone, Debug)]
-pub struct ContextSearch(Sender<News>);
-
-impl ContextSearch {
-    /// Begins the search, in a thread of its own. It calls `tell` with a process and the place of
-    /// its contexts, or with `None` where the process no longer has them there. `tell` returns
-    /// whether the service has received this.
-    ///
-    /// # Errors
-    ///
-    /// No thread is available.
-    pub fn begin(
-        tell: impl FnMut(i32, Option<ContextPlace>) -> bool + Send + 'static,
-    ) -> io::Result<Self> {
-        let (sender, news) = channel();
-        let thread = thread::Builder::new().name("contexts".to_owned());
-        thread.spawn(move || {
-            let mut search = Search {
-                tell,
-                told: HashSet::new(),
-                candidates: Candidates::default(),
-                files: Files::new(),
-            };
-            search.go_on(&news);
-        })?;
-        Ok(Self(sender))
-    }
-
-    /// Looks for the contexts of a process, which is traced by now.
-    pub fn begins(&self, pid: i32) {
-        self.say(News::Begins(pid));
-    }
-
-    /// Notes that a process runs another program.
-    pub fn becomes(&self, pid: i32) {
-        self.say(News::Becomes(pid));
-    }
-
-    /// Notes that a process has made a child, which is traced too.
-    pub fn makes(&self, parent: i32, child: i32) {
-        self.say(News::Makes { parent, child });
-    }
-
-    /// Notes that a process has ended.
-    pub fn ends(&self, pid: i32) {
-        self.say(News::Ends(pid));
-    }
-
-    /// Looks for the contexts of all processes anew: another service is there.
-    pub fn begin_anew(&self) {
-        self.say(News::Anew);
-    }
-
-    fn say(&self, news: News) {
-        // The thread ends with the last sender.
-        let _ = self.0.send(news);
-    }
+/// Begins a search for the contexts of processes that a service traces, in a thread of its own of
+/// the service's client. It calls `tell` with a process and the place of its contexts, or with
+/// `None` where the process no longer has them there. `tell` returns whether the service has
+/// received this.
+///
+/// # Errors
+///
+/// No thread is available.
+pub fn search_contexts(
+    tell: impl FnMut(i32, Option<ContextPlace>) -> bool + Send + 'static,
+) -> io::Result<ProcessSearch> {
+    ProcessSearch::begin("contexts", move |news| {
+        let mut search = Search {
+            tell,
+            told: HashSet::new(),
+            candidates: Candidates::default(),
+            files: Files::new(),
+        };
+        search.go_on(news);
+    })
 }
 
 struct Search<T> {
@@ -532,16 +428,10 @@ struct Search<T> {
 
 impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
     fn go_on(&mut self, news: &Receiver<News>) {
-        loop {
-            // Without candidates the thread waits for a day, which is as good as for ever.
-            let wait = self
-                .candidates
-                .wait()
-                .unwrap_or(Duration::from_secs(86_400));
-            match news.recv_timeout(wait) {
-                Ok(one) => self.hear(one),
-                Err(RecvTimeoutError::Timeout) => self.ask_candidates(),
-                Err(RecvTimeoutError::Disconnected) => return,
+        while let Some(heard) = self.candidates.wait_for(news) {
+            match heard {
+                Some(one) => self.hear(one),
+                None => self.ask_candidates(),
             }
         }
     }
@@ -550,25 +440,25 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
         match news {
             News::Begins(pid) => self.candidates.ask_soon(pid),
             // The programs have noted the new program before.
-            News::Becomes(pid) if self.knows(pid) => {
+            News::Becomes { pid, .. } if self.knows(pid) => {
                 self.told.remove(&pid);
                 self.candidates.ask_soon(pid);
             }
             // The programs have noted already where the child has its contexts.
-            News::Makes { parent, child } if self.told.contains(&parent) => {
-                self.candidates.0.remove(&child);
+            News::Makes { parent, child, .. } if self.told.contains(&parent) => {
+                self.candidates.remove(child);
                 self.told.insert(child);
             }
-            News::Makes { parent, child } if self.knows(parent) => {
+            News::Makes { parent, child, .. } if self.knows(parent) => {
                 self.told.remove(&child);
                 self.candidates.ask_soon(child);
             }
             // Here the process is unknown: in a pid namespace of its own, the client knows
             // processes by other pids.
-            News::Becomes(_) | News::Makes { .. } => {}
+            News::Becomes { .. } | News::Makes { .. } => {}
             News::Ends(pid) => {
                 self.told.remove(&pid);
-                self.candidates.0.remove(&pid);
+                self.candidates.remove(pid);
             }
             News::Anew => {
                 for pid in std::mem::take(&mut self.told) {
@@ -579,7 +469,7 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
     }
 
     fn knows(&self, pid: i32) -> bool {
-        self.told.contains(&pid) || self.candidates.0.contains_key(&pid)
+        self.told.contains(&pid) || self.candidates.has(pid)
     }
 
     fn ask_candidates(&mut self) {
@@ -590,13 +480,13 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
             }
             match place_of(pid) {
                 Ok(Some((place, _))) if !has_route(&place) && self.told.contains(&pid) => {
-                    self.candidates.ask_for_route(pid);
+                    self.candidates.ask_after(pid, ROUTE_WAIT);
                 }
                 Ok(Some((place, program))) if (self.tell)(pid, Some(place)) => {
                     if has_route(&place) {
-                        self.candidates.0.remove(&pid);
+                        self.candidates.remove(pid);
                     } else {
-                        self.candidates.ask_for_route(pid);
+                        self.candidates.ask_after(pid, ROUTE_WAIT);
                     }
                     self.told.insert(pid);
                     // The process may have begun another program meanwhile, which the search hears
@@ -606,7 +496,7 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
                     }
                 }
                 Ok(_) => self.ask_again(pid),
-                Err(Gone) => drop(self.candidates.0.remove(&pid)),
+                Err(Gone) => self.candidates.remove(pid),
             }
         }
     }
@@ -614,7 +504,7 @@ impl<T: FnMut(i32, Option<ContextPlace>) -> bool> Search<T> {
     fn ask_again(&mut self, pid: i32) {
         match program_of(pid) {
             Some(_) => self.candidates.ask_later(pid),
-            None => drop(self.candidates.0.remove(&pid)),
+            None => self.candidates.remove(pid),
         }
     }
 }

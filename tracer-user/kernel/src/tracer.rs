@@ -22,7 +22,7 @@ use super::moves::MoveHooks;
 use super::namespace::ProcessListing;
 use super::options::KernelOptions;
 use super::probes::{ProbeAttachments, ProbeNames};
-use super::python::PythonStacks;
+use super::python::{InterpreterPlaces, PythonStacks};
 use super::requirements::{self, Kernel};
 use super::source::KernelSource;
 use super::thread_contexts::ContextWatch;
@@ -139,7 +139,11 @@ impl KernelTracer {
             Layouts::from_tracepoints(&options.tracepoints),
             maps.log,
         );
-        let python = (options.stacks.python_frames > 0).then(|| PythonStacks::begin(&mut ebpf));
+        let has_python = options.stacks.python_frames > 0;
+        let interpreters = (has_python && options.stacks_for_others)
+            .then(|| InterpreterPlaces::from_object(&mut ebpf));
+        let python =
+            (has_python && !options.stacks_for_others).then(|| PythonStacks::begin(&mut ebpf));
         let are_pids_ours = kernel.namespace.is_none();
         let contexts = options.thread_contexts;
         let contexts = contexts.then(|| match options.contexts_for_others {
@@ -153,6 +157,7 @@ impl KernelTracer {
         };
         let source = source
             .with_contexts(contexts.transpose()?)
+            .with_interpreters(interpreters.transpose()?)
             .with_stacks(
                 &options.stacks,
                 hooks,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tracer_area::monotonic_now;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{Sight, wanted};
+use tracer_common::kernel::{PYTHON_CODE_EVENT, Sight, wanted};
 use tracer_engine::EventSet;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Loss, LossCause};
@@ -256,6 +256,10 @@ impl Subscription {
         }
         let wanted = wanted_by(self.state_at(header.time), by_choice);
         let is_wanted = |event_type| wanted & wanted::bit(event_type) != 0;
+        if header.event_type == PYTHON_CODE_EVENT {
+            // It is part of the stacks that come after it.
+            return is_wanted(EventTypeId::STACK);
+        }
         let of = (header.event_type == EventTypeId::STACK)
             .then(|| data.first_chunk().map(|of| u32::from_ne_bytes(*of)));
         is_wanted(header.event_type)

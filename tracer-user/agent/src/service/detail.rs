@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracer_binary::stacks::StackOptions;
 use tracer_common::event_type::EventTypeId;
-use tracer_common::kernel::{MOST_FRAMES, stacks, wanted};
+use tracer_common::kernel::{MOST_FRAMES, MOST_PYTHON_FRAMES, stacks, wanted};
 use tracer_posix::agent::protocol::Detail;
 use tracer_syscalls::descriptors::DescriptorOptions;
 
@@ -66,6 +66,7 @@ pub fn check(detail: &Detail, sees_every_process: bool) -> Result<(), NotGiven> 
         && detail.stack_types & !known == 0
         && detail.kernel_frames <= frames
         && detail.user_frames <= frames
+        && detail.python_frames <= u32::try_from(MOST_PYTHON_FRAMES).unwrap_or(0)
         && detail.copied_bytes <= MOST_COPIED_BYTES
         && (!detail.calls_at_exit || is_possible_at_exit(detail));
     if !is_known {
@@ -108,7 +109,7 @@ pub fn stacks_of(detail: &Detail) -> StackOptions {
         user_events: false,
         kernel_frames: detail.kernel_frames,
         user_frames: detail.user_frames,
-        python_frames: 0,
+        python_frames: detail.python_frames,
         copied_bytes: detail.copied_bytes,
         off_cpu: detail.off_cpu_ns.map(Duration::from_nanos),
         off_cpu_in_kernel: true,
@@ -150,6 +151,8 @@ mod tests {
         assert_eq!(refused(|it| it.string_bytes = 65_537), unknown);
         assert_eq!(refused(|it| it.descriptors = 3), unknown);
         assert_eq!(refused(|it| it.user_frames = 128), unknown);
+        assert_eq!(refused(|it| it.python_frames = 64), None);
+        assert_eq!(refused(|it| it.python_frames = 65), unknown);
         assert_eq!(refused(|it| it.copied_bytes = 32_769), unknown);
         assert_eq!(refused(|it| it.stack_types = stacks::PROBES), unknown);
         let at_exit = |it: &mut Detail| it.calls_at_exit = true;

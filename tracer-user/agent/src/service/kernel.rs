@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use tracer_area::monotonic_now;
 use tracer_common::event_type::{EventOrigin, EventTypeId, SYSTEM_EVENT_TYPES};
-use tracer_common::kernel::{ContextPlace, wanted};
+use tracer_common::kernel::wanted;
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::LossCause;
 use tracer_kernel::{ReportsExecs as _, give_back_what_is_free};
 use tracer_posix::agent::protocol::Detail;
 use tracer_text::say;
 
+use super::orders::Found;
 use super::recording::{KernelRecording, in_words};
 use crate::Hub;
 
@@ -151,21 +152,25 @@ impl Recordings {
         // The next subscription has heard of none so far.
         if let Some(usual) = &mut self.usual {
             usual.source.renew_contexts();
+            usual.source.renew_functions();
         }
         Ok(())
     }
 
-    /// Notes where a process has the contexts of its threads.
+    /// Notes what a client has found in a process.
     ///
     /// # Errors
     ///
-    /// There are too many processes, or contexts are not recorded: in words.
-    pub fn place_contexts(&mut self, pid: i32, place: Option<ContextPlace>) -> Result<(), String> {
+    /// There are too many processes, or this is not recorded: in words.
+    pub fn note_found(&mut self, pid: i32, found: Found) -> Result<(), String> {
         let Some(usual) = &mut self.usual else {
             return Err("nothing is recorded".to_owned());
         };
-        let placed = usual.source.place_contexts(pid, place);
-        placed.map_err(|error| in_words(&error))
+        let noted = match found {
+            Found::Contexts(place) => usual.source.place_contexts(pid, place),
+            Found::Interpreter(process) => usual.source.place_interpreter(pid, process),
+        };
+        noted.map_err(|error| in_words(&error))
     }
 
     fn load_usual(&mut self) -> Result<(), String> {

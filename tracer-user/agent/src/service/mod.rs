@@ -47,7 +47,7 @@ pub use detail::{are_addresses_public, check as check_detail};
 pub use kernel::ON_DEMAND;
 pub use listening::{ListenError, Listening, listen};
 pub use manager::say_ready;
-pub use orders::Order;
+pub use orders::{Found, Order};
 pub use policy::{Policy, PolicyError};
 pub use rooms::{RoomHold, RoomKey, RoomName};
 
@@ -229,17 +229,17 @@ impl Service {
                 };
                 let _ = reply.send(traced);
             }
-            Order::Place {
+            Order::Note {
                 room,
                 pid,
-                place,
+                found,
                 reply,
             } => {
-                let placed = match self.rooms.get(room) {
-                    Some(room) => room.kernel.place_contexts(pid, place),
+                let noted = match self.rooms.get(room) {
+                    Some(room) => room.kernel.note_found(pid, found),
                     None => Err("the recording is gone".to_owned()),
                 };
-                let _ = reply.send(placed);
+                let _ = reply.send(noted);
             }
             Order::Adjust { room, reply } => {
                 if let Some(room) = self.rooms.get(room) {

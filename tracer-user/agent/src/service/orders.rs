@@ -2,7 +2,7 @@
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tracer_common::kernel::ContextPlace;
+use tracer_common::kernel::{ContextPlace, PythonProcess};
 use tracer_posix::agent::protocol::Detail;
 
 use super::rooms::{RoomHold, RoomKey, RoomName};
@@ -25,11 +25,11 @@ pub enum Order {
         pid: i32,
         reply: oneshot::Sender<Result<(), String>>,
     },
-    /// Note where a process has the contexts of its threads.
-    Place {
+    /// Note what a client has found in a process.
+    Note {
         room: RoomKey,
         pid: i32,
-        place: Option<ContextPlace>,
+        found: Found,
         reply: oneshot::Sender<Result<(), String>>,
     },
     /// Record what the subscriptions want by now.
@@ -39,6 +39,33 @@ pub enum Order {
     },
     /// Trace those of these processes no longer that no subscription has.
     Release { room: RoomKey, pids: Vec<i32> },
+}
+
+/// Finding of a client in a process, whose files the service does not open.
+#[derive(Clone, Copy, Debug)]
+pub enum Found {
+    /// The place where it has the contexts of its threads.
+    Contexts(Option<ContextPlace>),
+    /// The interpreter of Python that it has.
+    Interpreter(Option<PythonProcess>),
+}
+
+impl Found {
+    /// Returns the finding that there is none.
+    pub fn nothing(self) -> Self {
+        match self {
+            Self::Contexts(_) => Self::Contexts(None),
+            Self::Interpreter(_) => Self::Interpreter(None),
+        }
+    }
+
+    /// Tells whether recordings of this detail need it.
+    pub fn is_of(self, detail: &Detail) -> bool {
+        match self {
+            Self::Contexts(_) => detail.contexts,
+            Self::Interpreter(_) => detail.python_frames > 0,
+        }
+    }
 }
 
 /// Sender of orders.
@@ -89,22 +116,17 @@ impl Orders {
         replied.await.map_err(|_ended| ends())?
     }
 
-    /// Has it noted where a process has the contexts of its threads.
+    /// Has it noted what a client has found in a process.
     ///
     /// # Errors
     ///
     /// Why it cannot be, in words.
-    pub async fn place(
-        &self,
-        room: RoomKey,
-        pid: i32,
-        place: Option<ContextPlace>,
-    ) -> Result<(), String> {
+    pub async fn note_found(&self, room: RoomKey, pid: i32, found: Found) -> Result<(), String> {
         let (reply, replied) = oneshot::channel();
-        let order = Order::Place {
+        let order = Order::Note {
             room,
             pid,
-            place,
+            found,
             reply,
         };
         self.0.send(order).map_err(|_ended| ends())?;

@@ -62,7 +62,7 @@ impl KernelRecording {
             ..Detail::default()
         });
         let options = KernelOptions {
-            ring_bytes: if detail.copied_bytes > 0 {
+            ring_bytes: if detail.copied_bytes > 0 || detail.python_frames > 0 {
                 LARGE_RING_BYTES
             } else if detail.releases_calls {
                 SMALL_RING_BYTES

@@ -49,7 +49,7 @@ pub struct RoomName {
 impl RoomName {
     /// Returns the name of the recording that has this detail for this user.
     pub fn new(detail: Detail, user: u32) -> Self {
-        let is_users_own = detail.contexts || detail.releases_calls;
+        let is_users_own = detail.contexts || detail.python_frames > 0 || detail.releases_calls;
         Self {
             detail,
             user: is_users_own.then_some(user),
@@ -312,7 +312,16 @@ mod tests {
             contexts: true,
             ..detail(1)
         };
-        for (detail, is_shared) in [(detail(1), true), (with_contexts, false)] {
+        let with_python = Detail {
+            python_frames: 1,
+            ..detail(1)
+        };
+        let details = [
+            (detail(1), true),
+            (with_contexts, false),
+            (with_python, false),
+        ];
+        for (detail, is_shared) in details {
             let [first, again, other] =
                 [7, 7, 8].map(|user| rooms.open(detail, user).map(|(name, ..)| name));
             assert_eq!(first, again);

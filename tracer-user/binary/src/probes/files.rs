@@ -87,6 +87,7 @@ fn has_ended(thread: &Path) -> bool {
 }
 
 /// Tells whether the process exists.
+#[must_use]
 pub fn is_there(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }

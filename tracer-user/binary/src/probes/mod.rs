@@ -46,8 +46,8 @@ pub use debug_files::look_through_packed;
 pub use debuginfod::{ServerError, ServerWait, ask_servers};
 #[cfg(test)]
 pub(crate) use dwarf::tests::build_slow_to_read;
-pub use files::{Used, find_for_command, find_in_process, here, lives_on};
-pub(crate) use files::{is_there, living_thread, root_of};
+pub use files::{Used, find_for_command, find_in_process, here, is_there, lives_on};
+pub(crate) use files::{living_thread, root_of};
 pub use find::{Location, MAX_PROBES, ProbeKind, Probes, Subject, find};
 pub use find_error::FindProbeError;
 pub(crate) use go_lines::GoLines;

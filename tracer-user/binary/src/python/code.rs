@@ -56,7 +56,8 @@ impl PythonCode {
     }
 
     fn parse_as<const N: usize>(untrusted: &[u8]) -> Option<((i32, u64), Self)> {
-        let record = PythonCodeRecord::<N>::ref_from_bytes(untrusted).ok()?;
+        // From a service it comes at any address.
+        let record = PythonCodeRecord::<N>::read_from_bytes(untrusted).ok()?;
         let pid = i32::try_from(record.header.pid).ok()?;
         let lines = usize::try_from(record.lines_bytes).unwrap_or(0);
         let code = Self {
@@ -223,6 +224,15 @@ mod tests {
         assert_eq!(name_of((2 << 2, 1, &0xd800_u16.to_ne_bytes())), "\u{fffd}");
         assert_eq!(name_of((1 << 2, 500, b"lo")), "lo…");
         assert_eq!(name_of((3 << 2, 4, b"main")), "");
+    }
+
+    #[test]
+    fn a_record_at_any_address_is_read() {
+        let record = record(7, 9, (1 << 2, 4, b"main"));
+        for before in 0..8 {
+            let bytes = [&vec![0; before], &*record].concat();
+            assert!(Codes::default().take(&bytes[before..]).is_some());
+        }
     }
 
     #[test]

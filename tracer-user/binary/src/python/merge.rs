@@ -4,13 +4,20 @@
 //! for each time that C has called Python; since 3.11, functions of Python that call each other do
 //! not come through C. So the frames up to one that C has called stand in its place.
 
+use std::borrow::Cow;
+use std::mem::offset_of;
+
 use tracer_common::kernel::{
-    MOST_PYTHON_FRAMES, NO_FIELD, PythonFrame, PythonRecord, RecordHeader, USUAL_PYTHON_FRAMES,
+    MOST_PYTHON_FRAMES, NO_FIELD, PythonFrame, PythonRecord, RecordHeader, StackData,
+    USUAL_PYTHON_FRAMES, stack_ends,
 };
-use zerocopy::FromBytes as _;
+use zerocopy::{FromBytes as _, FromZeros as _, IntoBytes as _};
 
 use super::Codes;
 use super::layout::layout_of;
+
+/// Where data of a stack says why it ends.
+const ENDS: usize = offset_of!(StackData, ends);
 
 /// The Python frames of a thread, as they were recorded.
 #[derive(Clone, Debug)]
@@ -51,6 +58,64 @@ impl Frames {
             minor: record.minor,
             frames: record.frames.get(..count)?.to_vec(),
         })
+    }
+
+    /// Appends the frames to the data of their stack, for another process that finds the functions:
+    /// each frame, and then how many there are, why they end, the version of the interpreter and
+    /// its number.
+    pub fn push_to(&self, data: &mut Vec<u8>) {
+        let Some(ends) = data.get_mut(ENDS..).and_then(|at| at.first_chunk_mut()) else {
+            return;
+        };
+        *ends = (u32::from_ne_bytes(*ends) | stack_ends::WITH_PYTHON).to_ne_bytes();
+        data.extend_from_slice(self.frames.as_bytes());
+        // 64 at most.
+        let count = u32::try_from(self.frames.len()).unwrap_or(0);
+        let tail = [count, self.ends, self.minor, self.interpreter];
+        data.extend_from_slice(tail.as_bytes());
+    }
+
+    /// Splits such data of a stack into that of the stack alone and its Python frames, where it has
+    /// some that are not damaged.
+    #[must_use]
+    pub fn split(untrusted: &[u8]) -> (Cow<'_, [u8]>, Option<Self>) {
+        let ends = untrusted.get(ENDS..).and_then(|at| at.first_chunk());
+        let ends = ends.map_or(0, |ends| u32::from_ne_bytes(*ends));
+        if ends & stack_ends::WITH_PYTHON == 0 {
+            return (untrusted.into(), None);
+        }
+        let (stack, frames) = match Self::split_tail(untrusted) {
+            Some((stack, frames)) => (stack, Some(frames)),
+            None => (untrusted, None),
+        };
+        let mut stack = stack.to_vec();
+        if let Some(to) = stack.get_mut(ENDS..).and_then(|at| at.first_chunk_mut()) {
+            *to = (ends & !stack_ends::WITH_PYTHON).to_ne_bytes();
+        }
+        (stack.into(), frames)
+    }
+
+    fn split_tail(untrusted: &[u8]) -> Option<(&[u8], Self)> {
+        let (rest, tail) = <[u32; 4]>::read_from_suffix(untrusted).ok()?;
+        let [count, ends, minor, interpreter] = tail;
+        let count = usize::try_from(count)
+            .ok()
+            .filter(|count| *count <= MOST_PYTHON_FRAMES)?;
+        let at = rest.len().checked_sub(count * size_of::<PythonFrame>())?;
+        let (stack, frames) = rest.split_at_checked(at)?;
+        let frames = frames.chunks_exact(size_of::<PythonFrame>());
+        let frames = frames.filter_map(|frame| PythonFrame::read_from_bytes(frame).ok());
+        Some((
+            stack,
+            Self {
+                header: RecordHeader::new_zeroed(),
+                event_type: 0,
+                ends,
+                interpreter,
+                minor,
+                frames: frames.collect(),
+            },
+        ))
     }
 
     /// Returns the frames of functions, the innermost first, each with whether C has called it.
@@ -157,6 +222,46 @@ mod tests {
         // More are run than were recorded.
         assert_eq!(shown(&frames(12, &[(1, 0)]), &native), "1 p 2 7 3");
         assert_eq!(shown(&frames(12, &[]), &native), "1 7 2 7 3");
+    }
+
+    #[test]
+    fn frames_come_out_of_a_stack_as_they_went_in() {
+        let head = StackData {
+            ends: stack_ends::COPIED,
+            ..StackData::new_zeroed()
+        };
+        let stack = [head.as_bytes(), &[7; 13]].concat();
+        for of in [&[][..], &[(1, 0), (0, 3), (9, 0x101)], &[(5, 0); 64]] {
+            let mut frames = frames(12, of);
+            (frames.ends, frames.interpreter) = (stack_ends::COUNT, 77);
+            let mut data = stack.clone();
+            frames.push_to(&mut data);
+            let (found, back) = Frames::split(&data);
+            assert_eq!(found, stack);
+            let back = back.unwrap();
+            assert_eq!(back.frames.as_bytes(), frames.frames.as_bytes());
+            let words = |of: &Frames| (of.ends, of.minor, of.interpreter);
+            assert_eq!(words(&back), words(&frames));
+        }
+        // A stack without frames is what it was.
+        let (found, none) = Frames::split(&stack);
+        assert!(*found == *stack && none.is_none());
+    }
+
+    #[test]
+    fn frames_that_are_damaged_leave_the_stack() {
+        let mut data = StackData::new_zeroed().as_bytes().to_vec();
+        let bare = data.clone();
+        frames(12, &[(1, 0)]).push_to(&mut data);
+        let at = data.len() - 16;
+        for count in [5_u32, 64, 65, u32::MAX] {
+            data[at..at + 4].copy_from_slice(&count.to_ne_bytes());
+            let (found, none) = Frames::split(&data);
+            assert!(found.starts_with(&bare) && none.is_none(), "{count}");
+        }
+        for length in 0..data.len() {
+            let _ = Frames::split(&data[..length]);
+        }
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub fn from_setup(setup: &Setup) -> Option<Detail> {
         stack_types: options.types & with_stacks,
         kernel_frames: kernel_frames(setup),
         user_frames: options.user_frames,
+        python_frames: options.python_frames,
         copied_bytes: options.copied_bytes,
         off_cpu_ns: options
             .off_cpu

@@ -5,15 +5,16 @@ use std::collections::HashMap;
 
 use tracer_common::event_type::EventTypeId;
 use tracer_common::kernel::{SyscallEnterData, SyscallExitData};
-use tracer_engine::event::EventHeader;
+use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Loss};
-use tracer_kernel::{ContextSearch, GivenStacks, NO_CONTEXT, no_contexts};
+use tracer_kernel::{GivenStacks, NO_CONTEXT, no_contexts};
 use tracer_syscalls::choice::SyscallSet;
 use tracer_syscalls::names::Table;
 use zerocopy::FromBytes as _;
 
 use super::acquaintances::ShownProcesses;
 use super::detail;
+use super::searches::Searches;
 use crate::Setup;
 
 /// System calls that a trace is to have, and whether with what their arguments point to.
@@ -73,8 +74,8 @@ pub struct GivenEvents {
     stacks: Option<GivenStacks>,
     /// Processes that are shown, where others are named too.
     shown: Option<ShownProcesses>,
-    /// Search for the contexts of threads, where these are recorded.
-    contexts: Option<ContextSearch>,
+    /// Searches in processes.
+    searches: Searches,
     /// Stacks of system calls that may not be taken, by thread: each comes before its call.
     held: HashMap<i32, (EventHeader, Vec<u8>)>,
 }
@@ -85,53 +86,45 @@ impl GivenEvents {
     pub fn from_setup(
         setup: &Setup,
         shown: Option<ShownProcesses>,
-        contexts: Option<ContextSearch>,
+        searches: Searches,
     ) -> Option<Self> {
         let has_detail = detail::from_setup(setup).is_some();
         let stacks = &setup.recording.stacks;
         let given = Self {
             choice: CallChoice::from_setup(setup, has_detail),
-            stacks: stacks.are_wanted().then(|| GivenStacks::begin(stacks)),
+            stacks: stacks
+                .are_wanted()
+                .then(|| GivenStacks::begin(stacks, searches.interpreters())),
             shown,
-            contexts,
+            searches,
             held: HashMap::new(),
         };
         let is_any = given.choice.is_some()
             || given.stacks.is_some()
             || given.shown.is_some()
-            || given.contexts.is_some()
+            || given.searches.are_any()
             || setup.recording.most_call_cost.is_some();
         is_any.then_some(given)
     }
 
     /// Takes a loss: what threads work for may be among what is missing.
     pub fn lose(&self, loss: Loss, batch: &mut Batch<'_>) {
-        if self.contexts.is_some() {
+        if self.searches.are_for_contexts() {
             batch.push(no_contexts(loss.since), NO_CONTEXT);
         }
         batch.lose(loss);
     }
 
-    /// Looks for the contexts of a process that is new, or another program.
-    fn note_process(&self, header: &EventHeader, data: &[u8]) {
-        let Some(contexts) = &self.contexts else {
-            return;
-        };
-        match header.event_type {
-            EventTypeId::FORK => {
-                if let Some(child) = data.first_chunk() {
-                    contexts.makes(header.pid, i32::from_ne_bytes(*child));
-                }
-            }
-            EventTypeId::EXEC => contexts.becomes(header.pid),
-            EventTypeId::EXIT => contexts.ends(header.pid),
-            _ => {}
+    /// Notes that the events that are taken after this are not older than `since`.
+    pub fn look(&mut self, since: MonotonicNs) {
+        if let Some(stacks) = &mut self.stacks {
+            stacks.look(since);
         }
     }
 
     /// Takes an event.
     pub fn take(&mut self, header: &EventHeader, data: &[u8], batch: &mut Batch<'_>) {
-        self.note_process(header, data);
+        self.searches.note(header, data);
         if let Some(shown) = &self.shown
             && !shown.takes(header, data)
         {

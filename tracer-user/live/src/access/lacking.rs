@@ -16,7 +16,7 @@ struct Lacking {
     instead: &'static str,
 }
 
-const LACKING: [Lacking; 8] = [
+const LACKING: [Lacking; 7] = [
     Lacking {
         is_asked_for: |setup| setup.recording.counting.is_some(),
         options: "--count",
@@ -39,14 +39,10 @@ const LACKING: [Lacking; 8] = [
         instead: "leave `user` out: other events have stacks",
     },
     Lacking {
-        is_asked_for: |setup| setup.recording.stacks.python_frames > 0,
-        options: "--stack python",
-        instead: "give --stack user: the service looks into no interpreter of a program",
-    },
-    Lacking {
         is_asked_for: |setup| {
             let stacks = &setup.recording.stacks;
-            stacks.are_wanted() && stacks.user_frames == 0 && lacks_kernel_frames(setup)
+            let is_of_program = stacks.user_frames > 0 || stacks.python_frames > 0;
+            stacks.are_wanted() && !is_of_program && lacks_kernel_frames(setup)
         },
         options: "--stack kernel",
         instead: "give --stack user; functions of the kernel are for who may read their addresses: \
@@ -129,7 +125,6 @@ mod tests {
             (setup(|it| it.recording.btf = Some("f".into())), "--btf"),
             (setup(|it| it.buffers.kernel_ring_bytes *= 2), "--ring-size"),
             (stacks(|it| it.user_events = true), "--stack-for user"),
-            (stacks(|it| it.python_frames = 9), "--stack python"),
             (
                 setup(|it| {
                     let probe = ProbeSpec::function("libc.so.6:malloc").unwrap();
@@ -165,6 +160,7 @@ mod tests {
             it.recording.trace_context = true;
             let stacks = &mut it.recording.stacks;
             (stacks.off_cpu, stacks.user_frames) = (Some(Duration::ZERO), 8);
+            stacks.python_frames = 9;
         });
         assert!(refuse(&detailed).is_ok());
     }

@@ -18,6 +18,7 @@ mod detail;
 mod given;
 mod lacking;
 mod permission;
+mod searches;
 mod service;
 
 use std::collections::HashSet;

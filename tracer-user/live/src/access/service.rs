@@ -12,7 +12,7 @@ use tracer_area::{RingMode, monotonic_now, own_pid};
 use tracer_common::event_type::{EventTypeId, system_event_type};
 use tracer_engine::event::{EventHeader, MonotonicNs};
 use tracer_engine::source::{Batch, Control, Source, Unread};
-use tracer_kernel::{Availability, ContextSearch, availability, cheapest_call_ns, look_in_proc};
+use tracer_kernel::{Availability, availability, cheapest_call_ns, look_in_proc};
 use tracer_posix::agent::{AgentError, AgentSource, Request, SYSTEM_ADDRESS};
 use tracer_text::say;
 
@@ -22,6 +22,7 @@ use super::collected::Collected;
 use super::detail;
 use super::given::GivenEvents;
 use super::permission::{self, NotPermitted};
+use super::searches::Searches;
 use crate::{Setup, proc_fs};
 
 /// Words that say what stacks lack.
@@ -125,8 +126,8 @@ pub struct Service {
     /// Whether the service has refused what the kernel does not let this user trace: it need not be
     /// asked for each process.
     is_by_rights_alone: bool,
-    /// Search for the contexts of threads, where these are recorded.
-    contexts: Option<ContextSearch>,
+    /// Searches in processes.
+    searches: Searches,
 }
 
 /// Conversation with the service, and what waits for it and for the stream.
@@ -183,7 +184,7 @@ impl Service {
         }
         let link: Arc<Mutex<Link>> = Arc::default();
         lock(&link).calls = setup.recording.most_call_cost.map(|_| CallTally::default());
-        let contexts = setup.recording.trace_context.then(|| search_over(&link));
+        let searches = Searches::begin(&setup.recording, &link);
         let available = availability(None).ok();
         let selection = &setup.recording.selection;
         Self {
@@ -209,7 +210,7 @@ impl Service {
             }),
             left_alone: 0,
             is_by_rights_alone: false,
-            contexts: contexts.flatten(),
+            searches,
         }
     }
 
@@ -223,9 +224,7 @@ impl Service {
         if let Some((_, shown)) = &self.acquaintances {
             shown.show(pid, inherit);
         }
-        if let Some(contexts) = &self.contexts {
-            contexts.begins(pid);
-        }
+        self.searches.begins(pid);
         Ok(())
     }
 
@@ -412,7 +411,7 @@ impl Service {
 pub struct ServiceSource {
     link: Arc<Mutex<Link>>,
     given: Option<GivenEvents>,
-    contexts: Option<ContextSearch>,
+    searches: Searches,
     watermark: MonotonicNs,
     /// Time of the next question, and the pause after it if it brings nothing.
     due: Instant,
@@ -424,8 +423,8 @@ impl ServiceSource {
     pub fn from_service(service: &Service, setup: &Setup) -> Self {
         Self {
             link: Arc::clone(&service.link),
-            given: GivenEvents::from_setup(setup, service.shown(), service.contexts.clone()),
-            contexts: service.contexts.clone(),
+            given: GivenEvents::from_setup(setup, service.shown(), service.searches.clone()),
+            searches: service.searches.clone(),
             watermark: MonotonicNs(0),
             due: Instant::now(),
             pause: Duration::ZERO,
@@ -468,6 +467,9 @@ impl Source for ServiceSource {
             return self.watermark;
         }
         let before = batch.len();
+        if let Some(given) = &mut self.given {
+            given.look(self.watermark);
+        }
         take(early).hand_on(self.given.as_mut(), calls.as_mut(), batch);
         let (watermark, has_brought) = match &mut self.given {
             None => (agent.collect(batch), batch.len() > before),
@@ -481,11 +483,10 @@ impl Source for ServiceSource {
         let watermark = held_at.map_or(watermark, |at| watermark.min(at));
         self.watermark = self.watermark.max(watermark);
         let is_gone = agent.as_raw_fd() < 0;
-        if let Some(contexts) = &self.contexts
-            && link.gone.is_some()
-            && !is_gone
-        {
-            contexts.begin_anew();
+        match (link.gone.is_some(), is_gone) {
+            (false, true) => self.searches.doubt(),
+            (true, false) => self.searches.begin_anew(),
+            _ => {}
         }
         link.note(is_gone);
         self.pause_after(has_brought);
@@ -525,24 +526,6 @@ impl Source for ServiceSource {
         // A stream that ends collects once more.
         self.due = Instant::now();
     }
-}
-
-/// Begins a search for the contexts of threads, which tells the service of them.
-fn search_over(link: &Arc<Mutex<Link>>) -> Option<ContextSearch> {
-    let link = Arc::clone(link);
-    let begun = ContextSearch::begin(move |pid, place| {
-        let told = match &mut lock(&link).agent {
-            Some(agent) => agent.place_contexts(pid, place),
-            None => return false,
-        };
-        if let Err(error) = &told {
-            tracing::debug!(pid, error = error as &dyn std::error::Error, "not told");
-        }
-        told.is_ok()
-    });
-    begun
-        .inspect_err(|error| say(&format!("no thread looks for contexts of threads: {error}")))
-        .ok()
 }
 
 /// Says where the kernel's events are from. The agent of another trace has those alone that this
