@@ -210,3 +210,43 @@ int main(void)
     return 0;
 }
 #endif
+
+#ifdef PROGRAM_first_ends
+// The first thread works, makes another one and ends; that one sleeps, and works. Prints the
+// nanoseconds from the beginning to the end of that.
+enum { WORKS_NS = 50000000, SLEEPS_US = 200000 };
+
+static long long now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static void work_for(long long ns)
+{
+    const long long from = now();
+    while (now() < from + ns)
+        ;
+}
+
+static void *go_on(void *from)
+{
+    pthread_setname_np(pthread_self(), "second");
+    usleep(SLEEPS_US);
+    work_for(WORKS_NS);
+    printf("%lld\n", now() - *(long long *)from);
+    return NULL;
+}
+
+int main(void)
+{
+    static long long from;
+    pthread_t second;
+    from = now();
+    work_for(WORKS_NS);
+    if (pthread_create(&second, NULL, go_on, &from) != 0)
+        return 1;
+    pthread_exit(NULL);
+}
+#endif

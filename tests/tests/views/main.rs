@@ -5,6 +5,7 @@ mod contexts;
 mod explain;
 mod far_ends;
 mod first_look;
+mod first_thread;
 mod flames;
 mod given_way;
 mod locks;

@@ -93,7 +93,7 @@ pub struct WhyArgs {
     /// Instead of spans: what this thread did
     #[arg(long, value_name = "TID", allow_negative_numbers = true)]
     thread: Option<i32>,
-    /// Instead of spans: all that the command did, or the first thread of the log, until it ended
+    /// Instead of spans: all that the command did, or the first program of the log, until it ended
     #[arg(long, conflicts_with_all = ["span", "thread", "at"])]
     whole: bool,
     /// From this time since the start of the log on

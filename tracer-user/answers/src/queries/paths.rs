@@ -88,6 +88,8 @@ pub struct Paths {
     last: MonotonicNs,
     /// The thread that is asked about, once it was seen.
     asked: Option<Thread>,
+    /// The first thread of what is asked about, where another one has ended last.
+    first_asked: Option<Thread>,
     /// Time of its end, unless another thread takes its place.
     left_at: Option<MonotonicNs>,
     /// Time of its last event, once it is ending: the kernel frees its memory after that is said.
@@ -156,6 +158,7 @@ impl Paths {
             first: MonotonicNs(0),
             last: MonotonicNs(0),
             asked: None,
+            first_asked: None,
             left_at: None,
             exits_at: None,
             is_answered: false,
@@ -553,7 +556,7 @@ impl Paths {
         }
         let name = match tid {
             Some(tid) => format!("thread {tid}").into_bytes(),
-            None => self.names.get(thread).to_vec(),
+            None => self.names.get(self.first_asked.unwrap_or(thread)).to_vec(),
         };
         let kind = self.kind(name);
         self.explain(
@@ -952,10 +955,21 @@ impl Paths {
             EventTypeId::EXEC if is_asked => self.left_at = None,
             EventTypeId::THREAD_EXIT if is_asked && is_first => self.left_at = Some(at),
             EventTypeId::EXIT if is_asked && self.left_at.is_none() => self.exits_at = Some(at),
+            // A whole program is asked about, which other threads have gone on with.
+            EventTypeId::EXIT if !is_asked && is_first && self.is_whole() => {
+                self.first_asked = self.asked.replace(thread);
+                self.left_at = None;
+                self.exits_at = Some(at);
+            }
             EventTypeId::EXIT if is_asked || is_first => self.answer_at_end(at),
             EventTypeId::THREAD_EXIT if is_asked => self.answer_at_end(at),
             _ => {}
         }
+    }
+
+    /// Tells whether all that a program did is asked about, and not what one of its threads did.
+    fn is_whole(&self) -> bool {
+        matches!(self.question, Question::Thread { tid: None, .. })
     }
 
     /// Tells whether a thread that is ending leaves its CPU with this event, and has none again.
