@@ -462,14 +462,15 @@ fn windows_in_which_calls_are_recorded_without_root_have_all_of_them() {
     let scene = Scene::new();
     let log = scene.made("log");
     // On a busy machine the service may not have its turn in time: then calls are lost, and said
-    // to be, in some windows.
-    let is_whole = (0..5).any(|_| {
+    // to be, in some windows; and there may be fewer windows.
+    let is_whole = (0..5).any(|round| {
+        let copied = if round == 0 { COPIED } else { 4 * COPIED };
         let mut tool = scene.tool();
         tool.args(["run", "--no-user", "--events", "filter", "--call-cost", "4"]);
         tool.args(["--syscalls", "read,write", "--stream-size", "64M"]);
         tool.args(["--force", "--log"]).arg(&log);
         tool.args(["--", "dd", "if=/dev/zero", "of=/dev/null"]);
-        tool.args([format!("bs={BLOCK}"), format!("count={COPIED}")]);
+        tool.args([format!("bs={BLOCK}"), format!("count={copied}")]);
         let output = tool.output().unwrap();
         let mut read = Command::new(dist::tracer_user().unwrap());
         let read = read.args(["read", "--format", "json"]).arg(&log);
@@ -490,7 +491,7 @@ fn windows_in_which_calls_are_recorded_without_root_have_all_of_them() {
         let all = calls(&events).len();
         eprintln!("{all} in {} windows: {}", windows.len(), words(&output));
         // It is a part of them, in some windows.
-        assert!((1000..COPIED).contains(&all), "{all}");
+        assert!((1000..copied).contains(&all), "{all}");
         let is_lost = |event: &Value| is(event, "posix_trace_overflow");
         let whole = windows.iter().filter(|all| !all.iter().any(is_lost));
         let whole: Vec<_> = whole.map(|all| calls(all)).collect();
