@@ -52,7 +52,7 @@ pub fn unseen(facts: &TraceFacts, judged: &Judged) -> Vec<String> {
     if blind(Needs::Interrupts) {
         all.push("interrupts (--all or --add-events irq,softirq records them)".to_owned());
     }
-    if facts.places.samples() == 0 {
+    if facts.places.samples(|_, _| true) == 0 {
         all.push("functions that ran (no samples: --sample 99)".to_owned());
     }
     all.truncate(MOST);

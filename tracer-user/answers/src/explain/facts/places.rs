@@ -60,7 +60,7 @@ pub struct KnownPlaces {
     known: HashMap<SpotKey, SpotId>,
     waits: HashMap<(Thread, Reason, SpotId), u64>,
     work: HashMap<(Thread, Work, SpotId), u64>,
-    samples: u64,
+    samples: HashMap<(Thread, Work), u64>,
 }
 
 /// Functions of the kernel that serve a page fault begin so.
@@ -82,9 +82,9 @@ impl KnownPlaces {
 
     /// Adds a sample of a thread that had a CPU for this long.
     pub fn add_sample(&mut self, thread: Thread, stack: Option<&Stack<'_>>, ns: u64) {
-        self.samples += 1;
         let frames = stack.map(Stack::frames).unwrap_or_default();
         let work = work_of(&frames);
+        add(&mut self.samples, (thread, work), 1);
         let spot = match stack {
             Some(stack) => self.spot(thread.pid, stack),
             None => self.spot_of((FunctionId::NONE, None), None),
@@ -120,10 +120,12 @@ impl KnownPlaces {
         code.line(*pid)
     }
 
-    /// Returns the number of samples.
+    /// Returns the number of samples of the work that is meant.
     #[must_use]
-    pub fn samples(&self) -> u64 {
-        self.samples
+    pub fn samples(&self, is_meant: impl Fn(Thread, Work) -> bool) -> u64 {
+        let samples = self.samples.iter();
+        let meant = samples.filter(|((thread, work), _)| is_meant(*thread, *work));
+        meant.map(|(_, count)| *count).fold(0, u64::saturating_add)
     }
 
     /// Returns the function in which most of the waits were that are meant, and how much of their

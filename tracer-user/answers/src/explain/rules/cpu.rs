@@ -184,10 +184,24 @@ fn of_crew_processes<'a>(facts: &'a TraceFacts, crew: &Crew) -> impl Iterator<It
     of_crew.map(|(thread, ..)| thread.pid)
 }
 
+/// Returns how much of a time at least was meant by so many of its samples, of `all`: in
+/// thousandths, as the lower bound by Wilson of one side, 95 % sure.
+fn least_part(meant: u64, all: u64) -> u64 {
+    /// The quantile of that probability, in thousandths; its square is 2.706.
+    const QUANTILE: u64 = 1645;
+    let Some(spread) = (1_000_000 * meant * (all - meant)).checked_div(all) else {
+        return 0;
+    };
+    let middle = 1000 * (1000 * meant + 1353);
+    let below = QUANTILE * (spread + 676_500).isqrt();
+    middle.saturating_sub(below) / (1000 * all + 2706)
+}
+
 /// Finds page faults that take a large part of the time that a program runs.
 pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
-    /// Fewer samples say too little.
-    const LEAST_SAMPLES: u64 = 20;
+    /// With fewer samples, the least counts that they are sure of; with still fewer, nothing.
+    const MANY_SAMPLES: u64 = 20;
+    const LEAST_SAMPLES: u64 = 5;
     /// A page fault takes about this long, in nanoseconds: the page is cleared or copied.
     const USUAL_NS: u64 = 1000;
     let counts = facts.statistics.faults.totals().sorted();
@@ -205,17 +219,18 @@ pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
             count = count.saturating_add(total.all());
             copies = copies.saturating_add(total.protection.min(total.writes));
         }
-        let sampled = facts
-            .places
-            .ns_of_work(|thread, work| is_of(thread) && work == Work::Fault);
-        let has_samples = facts.places.samples() >= LEAST_SAMPLES;
-        let estimate = count.saturating_mul(USUAL_NS);
-        let ns = if has_samples {
-            sampled.max(estimate)
+        let is_fault = |thread, work| is_of(thread) && work == Work::Fault;
+        let all = facts.places.samples(|thread, _| is_of(thread));
+        let sampled = if facts.places.samples(|_, _| true) >= MANY_SAMPLES {
+            facts.places.ns_of_work(is_fault)
+        } else if all >= LEAST_SAMPLES {
+            let least = least_part(facts.places.samples(is_fault), all);
+            crew.total.running / 1000 * least
         } else {
-            estimate
+            0
         };
-        let ns = ns.min(crew.total.running);
+        let estimate = count.saturating_mul(USUAL_NS);
+        let ns = sampled.max(estimate).min(crew.total.running);
         if ns == 0 {
             return None;
         }
@@ -228,7 +243,7 @@ pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
             .max(ran * thousandths(ns, crew.total.running) / 1000);
         found.count = count;
         found.is_on_cpu = true;
-        found.sure = if has_samples && sampled >= estimate {
+        found.sure = if sampled >= estimate {
             Sure::Sampled
         } else {
             Sure::Inferred("each page fault takes about a microsecond")
@@ -252,4 +267,29 @@ pub fn minor_faults(facts: &TraceFacts) -> Vec<RuleFinding> {
         Some(found)
     });
     found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_samples_say_the_least_that_they_are_sure_of() {
+        // By the formula in floating-point numbers.
+        let least = |meant: f64, all: f64| {
+            let z = 1.645_f64;
+            let spread = (meant * (all - meant) / all + z * z / 4.0).sqrt();
+            (meant + z * z / 2.0 - z * spread) / (all + z * z)
+        };
+        assert_eq!(least_part(0, 0), 0);
+        for all in 1..20_u32 {
+            for meant in 0..=all {
+                let said = least_part(meant.into(), all.into());
+                let expected = 1000.0 * least(meant.into(), all.into());
+                let differ = (f64::from(u32::try_from(said).unwrap()) - expected).abs();
+                assert!(differ < 2.0, "{meant} of {all}: {said} {expected}");
+            }
+        }
+        assert_eq!((least_part(1, 1), least_part(13, 13)), (270, 827));
+    }
 }
