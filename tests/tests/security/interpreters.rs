@@ -6,7 +6,9 @@ use std::fs::File;
 use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::thread;
 
+use tests::attacker::ATTACKER;
 use tests::rights::missing_right;
 use tests::target::{Target, values_after};
 use tracer_common::event_type::EventTypeId;
@@ -36,7 +38,7 @@ for line in sys.stdin:
 struct Client {
     connection: UnixStream,
     /// Descriptors that prove its right to its process.
-    proof: [OwnedFd; 2],
+    proof: Vec<OwnedFd>,
 }
 
 impl Client {
@@ -49,17 +51,19 @@ impl Client {
         assert!(process >= 0);
         // SAFETY: just opened, and no other value owns it.
         let process = unsafe { OwnedFd::from_raw_fd(process) };
-        let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
+        let memory = File::open(format!("/proc/{pid}/mem"));
+        // One that may not open it tries another file.
+        let memory = memory.or_else(|_refused| File::open("/dev/null"));
         Self {
             connection,
-            proof: [process, memory.into()],
+            proof: vec![process, memory.unwrap().into()],
         }
     }
 
     fn ask(&mut self, ask: &Ask) -> Answer {
         let message = framed(ask).unwrap();
         let files = match ask {
-            Ask::Hello { .. } | Ask::Interpreter { .. } => &self.proof[..],
+            Ask::Hello { .. } | Ask::Contexts { .. } | Ask::Interpreter { .. } => &self.proof[..],
             _ => &[],
         };
         let files: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
@@ -76,6 +80,7 @@ impl Client {
             stack_types: calls,
             user_frames: 1,
             python_frames,
+            contexts: true,
             ..Detail::default()
         });
         let hello = Ask::Hello {
@@ -117,6 +122,13 @@ impl Client {
                 return count;
             }
         }
+    }
+}
+
+fn refused(answer: Answer) -> i32 {
+    match answer {
+        Answer::Refused { error, .. } => error,
+        answer => panic!("{answer:?}"),
     }
 }
 
@@ -180,10 +192,6 @@ fn an_interpreter_is_taken_where_frames_of_python_are_recorded_of_a_process_that
     }
     let service = Service::start().unwrap();
     let target = program();
-    let refused = |answer: Answer| match answer {
-        Answer::Refused { error, .. } => error,
-        answer => panic!("{answer:?}"),
-    };
     let words = Some([1; PYTHON_PROCESS_WORDS]);
     let mut early = Client::new(&service, target.pid());
     assert_eq!(refused(early.say(words)), libc::EINVAL);
@@ -198,4 +206,48 @@ fn an_interpreter_is_taken_where_frames_of_python_are_recorded_of_a_process_that
     // The conversation goes on.
     of_another.proof = Client::new(&service, target.pid()).proof;
     assert!(matches!(of_another.say(words), Answer::Done));
+}
+
+/// Makes this thread one of a user and a group without any other right.
+fn become_user(user: u32) {
+    let calls = [
+        // SAFETY: takes integers and a null; the calls change the thread that makes them alone.
+        unsafe { libc::syscall(libc::SYS_setgroups, 0, 0) },
+        // SAFETY: as above.
+        unsafe { libc::syscall(libc::SYS_setresgid, user, user, user) },
+        // SAFETY: as above.
+        unsafe { libc::syscall(libc::SYS_setresuid, user, user, user) },
+    ];
+    assert_eq!(calls, [0; 3]);
+}
+
+#[test]
+#[ignore = "loads eBPF"]
+fn a_member_of_the_group_has_no_memory_of_others_read() {
+    if missing_right().is_some() {
+        return;
+    }
+    let service = Service::start_with(&format!("[serve]\ngroup = \"{ATTACKER}\"\n")).unwrap();
+    let mut target = program();
+    let pid = target.pid();
+    thread::scope(|scope| {
+        let member = scope.spawn(|| {
+            become_user(ATTACKER);
+            let mut client = Client::new(&service, pid);
+            // Every process's events are given.
+            client.begin(1);
+            for files in [2, 1] {
+                client.proof.truncate(files);
+                let words = Some([1; PYTHON_PROCESS_WORDS]);
+                let of_interpreter = refused(client.say(words));
+                let place = Some([0, 8, 0]);
+                let of_contexts = refused(client.ask(&Ask::Contexts { pid: 0, place }));
+                assert_eq!((of_interpreter, of_contexts), (libc::EPERM, libc::EPERM));
+            }
+            client
+        });
+        let mut client = member.join().unwrap();
+        target.ask("").unwrap();
+        assert!(client.collect() > 20);
+    });
 }

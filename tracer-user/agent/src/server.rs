@@ -489,6 +489,21 @@ impl Conversation {
 
     /// Returns the process that the asker may trace.
     async fn permitted(&mut self, pid: i32, files: &[OwnedFd]) -> Result<Permitted, Answer> {
+        self.permitted_with(pid, files, self.is_of_group).await
+    }
+
+    /// Returns the process whose memory the asker may read: to one of the group every process shows
+    /// its events, and not all of its memory.
+    async fn readable(&mut self, pid: i32, files: &[OwnedFd]) -> Result<Permitted, Answer> {
+        self.permitted_with(pid, files, false).await
+    }
+
+    async fn permitted_with(
+        &mut self,
+        pid: i32,
+        files: &[OwnedFd],
+        is_by_group: bool,
+    ) -> Result<Permitted, Answer> {
         let unknown = || refused(libc::EPERM, "the kernel does not know which process asks");
         let asker = &self.asker;
         let asking = asker.pid().ok_or_else(unknown)?;
@@ -501,7 +516,7 @@ impl Conversation {
                 self.permitted_of_trace(asking, self.viewer(asking), pid)
             }
             Host::Service(service) if !service.is_open() => Err(turned_off()),
-            Host::Service(_) if self.is_of_group => {
+            Host::Service(_) if is_by_group => {
                 permitted_by_group(Viewer::of_whole_machine(asker.uid(), asker.gid()), files)
             }
             Host::Service(service) => {
@@ -585,7 +600,8 @@ impl Conversation {
         (pid, files): (i32, &[OwnedFd]),
         found: Found,
     ) -> Answer {
-        let permitted = match self.permitted(pid, files).await {
+        // What it says decides which memory of the process is read.
+        let permitted = match self.readable(pid, files).await {
             Ok(permitted) => permitted,
             Err(refusal) => return refusal,
         };
