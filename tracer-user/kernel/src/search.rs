@@ -6,9 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-/// First and longest time between looks at a process in which nothing is found.
+/// First time between looks at a process in which nothing is found.
 const FIRST_WAIT: Duration = Duration::from_millis(2);
-const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// News of a process that a service traces. Times are nanoseconds on `CLOCK_MONOTONIC`.
 pub(super) enum News {
@@ -81,8 +80,11 @@ impl ProcessSearch {
 }
 
 /// Processes that are looked at again and again, at first often.
-#[derive(Default)]
-pub(super) struct Candidates(HashMap<i32, Candidate>);
+pub(super) struct Candidates {
+    all: HashMap<i32, Candidate>,
+    /// Longest time between looks at one in which nothing is found.
+    longest: Duration,
+}
 
 /// Process that is looked at.
 struct Candidate {
@@ -92,51 +94,64 @@ struct Candidate {
 }
 
 impl Candidates {
-    /// Has a process looked at at once.
+    /// Returns none so far, which are looked at that seldom at last.
+    pub fn with_longest_wait(longest: Duration) -> Self {
+        Self {
+            all: HashMap::new(),
+            longest,
+        }
+    }
+
+    /// Has a process looked at at once, and then often.
     pub fn ask_soon(&mut self, pid: i32) {
+        self.ask_and_wait(pid, FIRST_WAIT);
+    }
+
+    /// Has a process looked at at once, and then after that time.
+    pub fn ask_and_wait(&mut self, pid: i32, wait: Duration) {
         let candidate = Candidate {
             next: Instant::now(),
-            wait: FIRST_WAIT,
+            wait,
         };
-        self.0.insert(pid, candidate);
+        self.all.insert(pid, candidate);
     }
 
     /// Has a process looked at again after that time.
     pub fn ask_after(&mut self, pid: i32, wait: Duration) {
-        if let Some(candidate) = self.0.get_mut(&pid) {
+        if let Some(candidate) = self.all.get_mut(&pid) {
             candidate.next = Instant::now() + wait;
         }
     }
 
     /// Has a process looked at again in which nothing was found.
     pub fn ask_later(&mut self, pid: i32) {
-        if let Some(candidate) = self.0.get_mut(&pid) {
+        if let Some(candidate) = self.all.get_mut(&pid) {
             candidate.next = Instant::now() + candidate.wait;
-            candidate.wait = (candidate.wait * 2).min(LONGEST_WAIT);
+            candidate.wait = (candidate.wait * 2).min(self.longest);
         }
     }
 
     /// Has a process looked at no more.
     pub fn remove(&mut self, pid: i32) {
-        self.0.remove(&pid);
+        self.all.remove(&pid);
     }
 
     /// Tells whether a process is one of these.
     pub fn has(&self, pid: i32) -> bool {
-        self.0.contains_key(&pid)
+        self.all.contains_key(&pid)
     }
 
     /// Returns how long it is until one is to be looked at.
     pub fn wait(&self) -> Option<Duration> {
         let now = Instant::now();
-        let nexts = self.0.values().map(|one| one.next);
+        let nexts = self.all.values().map(|one| one.next);
         nexts.map(|next| next.saturating_duration_since(now)).min()
     }
 
     /// Returns those whose time has come.
     pub fn due(&self) -> Vec<i32> {
         let now = Instant::now();
-        let due = self.0.iter().filter(|(_, one)| one.next <= now);
+        let due = self.all.iter().filter(|(_, one)| one.next <= now);
         due.map(|(pid, _)| *pid).collect()
     }
 

@@ -48,6 +48,9 @@ type Places = aya::maps::HashMap<MapData, u32, [u64; WORDS]>;
 /// for reports.
 const TICK: Duration = Duration::from_millis(20);
 
+/// Longest time between questions to a process that publishes none.
+const LONGEST_WAIT: Duration = Duration::from_millis(500);
+
 /// Time between questions to a process that has contexts, but no attribute yet that says what its
 /// threads do (a route).
 const ROUTE_WAIT: Duration = Duration::from_secs(5);
@@ -144,7 +147,7 @@ impl ContextWatch {
             traced: are_pids_ours.then_some(traced),
             told: HashSet::new(),
             unseen: all_processes(),
-            candidates: Candidates::default(),
+            candidates: Candidates::with_longest_wait(LONGEST_WAIT),
             files: Files::new(),
         };
         let watching = watcher.start("contexts", move |rings, stopped| {
@@ -411,7 +414,7 @@ pub fn search_contexts(
         let mut search = Search {
             tell,
             told: HashSet::new(),
-            candidates: Candidates::default(),
+            candidates: Candidates::with_longest_wait(LONGEST_WAIT),
             files: Files::new(),
         };
         search.go_on(news);

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use tracer_binary::probes::is_there;
 use tracer_binary::python::Codes;
@@ -11,6 +12,11 @@ use tracer_common::kernel::PythonProcess;
 use super::watch::{Tell, Watch};
 use super::{Known, NOT_TOLD, PythonStacks, lock};
 use crate::search::{Candidates, News, ProcessSearch};
+
+/// Time between the first looks at a process that did not begin a program just now, where it has no
+/// interpreter; and the longest time between looks at any process.
+const USUAL_WAIT: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Interpreters that a search has found.
 #[derive(Clone, Debug)]
@@ -49,7 +55,7 @@ pub fn search_interpreters(
     let search = ProcessSearch::begin("python", move |news| {
         let mut search = Search {
             watch: Watch::of_some(known, tell),
-            candidates: Candidates::default(),
+            candidates: Candidates::with_longest_wait(LONGEST_WAIT),
             since: HashMap::new(),
             told: HashSet::new(),
         };
@@ -81,7 +87,10 @@ impl<T: Tell> Search<T> {
         match news {
             News::Begins(pid) => self.look_soon(pid, 0),
             // The programs have forgotten its interpreter. It may have been told anew meanwhile.
-            News::Becomes { pid, time } if self.knows(pid) => self.look_soon(pid, time),
+            News::Becomes { pid, time } if self.knows(pid) => {
+                self.candidates.ask_soon(pid);
+                self.since.insert(pid, time);
+            }
             News::Makes {
                 parent,
                 child,
@@ -116,7 +125,7 @@ impl<T: Tell> Search<T> {
     }
 
     fn look_soon(&mut self, pid: i32, since: u64) {
-        self.candidates.ask_soon(pid);
+        self.candidates.ask_and_wait(pid, USUAL_WAIT);
         self.since.insert(pid, since);
     }
 
