@@ -250,3 +250,29 @@ int main(void)
     pthread_exit(NULL);
 }
 #endif
+
+#ifdef PROGRAM_all_end
+// Other threads wait for ever, while the first one works and then ends the program.
+static void *wait_for_ever(void *none)
+{
+    pthread_setname_np(pthread_self(), "waits");
+    for (;;)
+        pause();
+    return none;
+}
+
+int main(void)
+{
+    struct timespec from, now;
+    for (int nth = 0; nth < 8; nth++) {
+        pthread_t other;
+        if (pthread_create(&other, NULL, wait_for_ever, NULL) != 0)
+            return 1;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 10 + (now.tv_nsec - from.tv_nsec) / 100000000 < 2);
+    return 0;
+}
+#endif

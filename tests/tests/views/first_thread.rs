@@ -18,27 +18,29 @@ fn sum(parts: &Value, is_meant: &impl Fn(&Value) -> bool) -> u64 {
     sums.sum()
 }
 
+/// Returns what a program says, and the whole of what it did.
+fn whole(name: &str) -> (String, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let program = dist::compile(name, folder.path()).unwrap();
+    let mut why = Command::new(dist::tracer_user().unwrap());
+    why.args(["why", "--whole", "--format", "json", "--"]);
+    let output = why.arg(&program).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let end = said.rfind("\n}").unwrap() + 2;
+    let answer: Value = serde_json::from_str(&said[..end]).unwrap();
+    let words = String::from_utf8(output.stdout).unwrap();
+    (words, answer["slowest"][0].clone())
+}
+
 #[test]
 #[ignore = "needs root"]
 fn the_path_of_a_program_goes_up_to_its_last_thread() {
     if missing_right().is_some() {
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let program = dist::compile("first_ends", folder.path()).unwrap();
-    let mut why = Command::new(dist::tracer_user().unwrap());
-    why.args(["why", "--whole", "--format", "json", "--"]);
-    let output = why.arg(&program).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let took: u64 = String::from_utf8(output.stdout)
-        .unwrap()
-        .trim()
-        .parse()
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    let end = said.rfind("\n}").unwrap() + 2;
-    let answer: Value = serde_json::from_str(&said[..end]).unwrap();
-    let slowest = &answer["slowest"][0];
+    let (words, slowest) = whole("first_ends");
+    let took: u64 = words.trim().parse().unwrap();
     assert_eq!(slowest["name"], "first_ends", "{slowest}");
     assert_eq!(slowest["comm"], "second", "{slowest}");
     let all = slowest["ns"].as_u64().unwrap();
@@ -50,4 +52,19 @@ fn the_path_of_a_program_goes_up_to_its_last_thread() {
     let unmade = sum(parts, &|part| part["maker"]["comm"] == "first_ends");
     assert!(unmade >= 50_000_000, "{parts}");
     assert!(sum(parts, &|_| true) == all, "{all} {parts}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_path_of_a_program_that_its_first_thread_ends_is_that_of_this_thread() {
+    if missing_right().is_some() {
+        return;
+    }
+    // Which of the others ends last is by chance.
+    for _ in 0..5 {
+        let (_, slowest) = whole("all_end");
+        assert_eq!(slowest["comm"], "all_end", "{slowest}");
+        let ran = sum(&slowest["parts"], &|part| part["state"] == "running");
+        assert!(ran >= 100_000_000, "{slowest}");
+    }
 }

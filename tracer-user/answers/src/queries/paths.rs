@@ -955,8 +955,7 @@ impl Paths {
             EventTypeId::EXEC if is_asked => self.left_at = None,
             EventTypeId::THREAD_EXIT if is_asked && is_first => self.left_at = Some(at),
             EventTypeId::EXIT if is_asked && self.left_at.is_none() => self.exits_at = Some(at),
-            // A whole program is asked about, which other threads have gone on with.
-            EventTypeId::EXIT if !is_asked && is_first && self.is_whole() => {
+            EventTypeId::EXIT if !is_asked && is_first && self.has_gone_on(at) => {
                 self.first_asked = self.asked.replace(thread);
                 self.left_at = None;
                 self.exits_at = Some(at);
@@ -967,9 +966,17 @@ impl Paths {
         }
     }
 
-    /// Tells whether all that a program did is asked about, and not what one of its threads did.
-    fn is_whole(&self) -> bool {
-        matches!(self.question, Question::Thread { tid: None, .. })
+    /// Tells whether all that a program did is asked about, which ends now, and other threads have
+    /// gone on with it after the first one. Where a thread ends the whole program, the others end
+    /// soon after it, in any order.
+    fn has_gone_on(&self, now: MonotonicNs) -> bool {
+        const LEAST_NS: u64 = 20_000_000;
+        let is_whole = matches!(self.question, Question::Thread { tid: None, .. });
+        let Some(left) = self.left_at.filter(|_| is_whole) else {
+            return false;
+        };
+        let before = left.0.saturating_sub(self.first.0);
+        now.0.saturating_sub(left.0) >= LEAST_NS.max(before / 10)
     }
 
     /// Tells whether a thread that is ending leaves its CPU with this event, and has none again.
