@@ -1,5 +1,5 @@
-//! Finds the interpreters of processes, and tells the eBPF programs of them: by the kernel's reports
-//! before an interpreter runs its first function, or where a search looks into a process.
+//! Finds the interpreters of processes, and tells the eBPF programs of them: by the kernel's
+//! reports before an interpreter runs its first function, or where a search looks into a process.
 
 use std::collections::HashMap;
 use std::fs;
