@@ -244,7 +244,8 @@ impl<'a> ExecArguments<'a> {
 
 /// Returns the bytes before the first null.
 pub fn until_null(bytes: &[u8]) -> &[u8] {
-    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+    let end = bytes.iter().position(|byte| *byte == 0);
+    end.and_then(|end| bytes.get(..end)).unwrap_or(bytes)
 }
 
 /// Returns the table and the system call number.

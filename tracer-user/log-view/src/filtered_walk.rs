@@ -10,7 +10,6 @@ use super::thread_names;
 use super::walk::{Step, stack_of};
 use super::{Gaps, Log, Pause, Walk, WantedEvents, open};
 use tracer_event::event_view::EventView;
-use tracer_event::fields::until_null;
 use tracer_event::predicate::{Show, Sieve};
 use tracer_text::say;
 
@@ -100,9 +99,7 @@ impl<L: Log> Walk<L> {
             return Ok(());
         };
         let (name, entry, is_wanted) = (row.name.clone(), row.entry, row.is_wanted);
-        let has_event = self
-            .wanted
-            .has_event(&header, &scratch.data, until_null(&scratch.comm))
+        let has_event = self.wanted.has_event(&header, &scratch.data, &scratch.comm)
             && self.wanted.has_context(&header, scratch.context);
         let line = EventView {
             event: Event {

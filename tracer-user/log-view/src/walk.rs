@@ -18,7 +18,6 @@ use tracer_binary::stacks::{self, Owned, PendingStacks, SymbolNames};
 use tracer_binary::thread_context::ThreadContext;
 use tracer_event::consumer::TraceLosses;
 use tracer_event::event_view::EventView;
-use tracer_event::fields::until_null;
 use tracer_event::gap::Missing;
 use tracer_event::predicate::Sieve;
 use tracer_event::probe::is_probe;
@@ -298,9 +297,7 @@ impl<L: Log> Walk<L> {
                 continue;
             }
             let row = self.types.learn(header.event_type, types, &self.wanted);
-            let has_event = self
-                .wanted
-                .has_event(&header, named.event.data, until_null(comm))
+            let has_event = self.wanted.has_event(&header, named.event.data, comm)
                 && self.wanted.has_context(&header, context);
             if row.is_wanted && has_event {
                 self.left -= 1;

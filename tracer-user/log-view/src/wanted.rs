@@ -9,6 +9,7 @@ use tracer_engine::event::EventHeader;
 use zerocopy::FromBytes as _;
 
 use super::TimePoint;
+use tracer_event::fields::until_null;
 use tracer_event::predicate::{Predicate, Settled};
 use tracer_event::probe::is_probe;
 use tracer_event::selection::Selection;
@@ -102,7 +103,7 @@ impl WantedEvents {
     }
 
     /// Tells whether an event of a type that is wanted is itself wanted, its thread having this
-    /// name; but for the predicate.
+    /// name up to a null; but for the predicate.
     #[must_use]
     pub fn has_event(&self, header: &EventHeader, data: &[u8], comm: &[u8]) -> bool {
         self.has_thread(header)
@@ -119,7 +120,8 @@ impl WantedEvents {
 
     /// Tells whether a thread of this name is wanted.
     fn has_name(&self, header: &EventHeader, comm: &[u8]) -> bool {
-        let is_like = |pattern: &NamePattern| pattern.matches(comm) || is_loss(header.event_type);
+        let is_like =
+            |pattern: &NamePattern| pattern.matches(until_null(comm)) || is_loss(header.event_type);
         self.comm.as_ref().is_none_or(is_like)
     }
 
