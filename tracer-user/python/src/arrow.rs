@@ -14,7 +14,8 @@ use arrow_array::{
     UInt64Array,
 };
 use arrow_buffer::{
-    ArrowNativeType, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer, ToByteSlice,
+    ArrowNativeType, BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer,
+    ToByteSlice,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use pyo3::exceptions::PyValueError;
@@ -131,8 +132,9 @@ impl ArrowReader {
             layout: self.layout,
             zeros: &mut self.zeros,
         };
-        let columns = batch.into_columns().zip(&mut self.dictionaries);
-        let columns = columns.map(|(column, known)| arrays.array(column, known));
+        let rows = batch.rows();
+        let columns = batch.into_packed_columns().zip(&mut self.dictionaries);
+        let columns = columns.map(|(column, known)| arrays.array(column, rows, known));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
     }
@@ -167,25 +169,43 @@ struct Arrays<'m> {
 }
 
 impl Arrays<'_> {
-    fn array(&mut self, column: BatchColumn, known: &mut Known) -> Result<ArrayRef, ArrowError> {
-        let nulls = (!column.valid.is_empty()).then(|| NullBuffer::from(column.valid));
+    fn array(
+        &mut self,
+        column: BatchColumn,
+        rows: usize,
+        known: &mut Known,
+    ) -> Result<ArrayRef, ArrowError> {
+        let nulls = match column.valid {
+            _ if column.is_absent => Some(NullBuffer::new_null(rows)),
+            valid => (!valid.is_empty()).then(|| NullBuffer::from(valid)),
+        };
         Ok(match column.values {
             ColumnValues::Nothing => {
                 return Err(ArrowError::SchemaError("a column is missing".to_owned()));
             }
             ColumnValues::U64(values) => {
-                Arc::new(UInt64Array::try_new(self.values(values), nulls)?)
+                Arc::new(UInt64Array::try_new(self.values(values, rows), nulls)?)
             }
             ColumnValues::I64(values) if column.column.of == ColumnType::Time => {
-                let array = TimestampNanosecondArray::try_new(self.values(values), nulls)?;
+                let array = TimestampNanosecondArray::try_new(self.values(values, rows), nulls)?;
                 Arc::new(array.with_timezone("UTC"))
             }
-            ColumnValues::I64(values) => Arc::new(Int64Array::try_new(self.values(values), nulls)?),
-            ColumnValues::U32(values) => {
-                Arc::new(UInt32Array::try_new(self.values(values), nulls)?)
+            ColumnValues::I64(values) => {
+                Arc::new(Int64Array::try_new(self.values(values, rows), nulls)?)
             }
-            ColumnValues::I32(values) => Arc::new(Int32Array::try_new(self.values(values), nulls)?),
-            ColumnValues::Bool(values) => Arc::new(BooleanArray::new(values.into(), nulls)),
+            ColumnValues::U32(values) => {
+                Arc::new(UInt32Array::try_new(self.values(values, rows), nulls)?)
+            }
+            ColumnValues::I32(values) => {
+                Arc::new(Int32Array::try_new(self.values(values, rows), nulls)?)
+            }
+            ColumnValues::Bool(values) => {
+                let values = match values.len() {
+                    0 => BooleanBuffer::new_unset(rows),
+                    _ => values.into(),
+                };
+                Arc::new(BooleanArray::new(values, nulls))
+            }
             ColumnValues::Name(values, names) => {
                 let texts = names.texts();
                 let dictionary = match known {
@@ -196,22 +216,24 @@ impl Arrays<'_> {
                         dictionary
                     }
                 };
-                let keys = Int32Array::try_new(self.values(values), nulls)?;
+                let keys = Int32Array::try_new(self.values(values, rows), nulls)?;
                 Arc::new(DictionaryArray::<Int32Type>::try_new(keys, dictionary)?)
             }
             ColumnValues::TextValues(texts) => match (column.column.of, self.layout) {
                 (ColumnType::Bytes, TextLayout::Views) => {
-                    self.views::<BinaryViewType>(texts, nulls)
+                    self.views::<BinaryViewType>(texts, rows, nulls)
                 }
                 (ColumnType::Bytes, TextLayout::Offsets | TextLayout::LongOffsets) => {
-                    self.offsets::<BinaryType>(&texts, nulls)
+                    self.offsets::<BinaryType>(texts, rows, nulls)
                 }
                 (_, layout) => {
                     check_text(&texts)?;
                     match layout {
-                        TextLayout::Offsets => self.offsets::<Utf8Type>(&texts, nulls),
-                        TextLayout::LongOffsets => self.offsets::<LargeUtf8Type>(&texts, nulls),
-                        TextLayout::Views => self.views::<StringViewType>(texts, nulls),
+                        TextLayout::Offsets => self.offsets::<Utf8Type>(texts, rows, nulls),
+                        TextLayout::LongOffsets => {
+                            self.offsets::<LargeUtf8Type>(texts, rows, nulls)
+                        }
+                        TextLayout::Views => self.views::<StringViewType>(texts, rows, nulls),
                     }
                 }
             },
@@ -221,32 +243,50 @@ impl Arrays<'_> {
     /// Returns an array of values one behind the other. Texts are checked.
     fn offsets<T: ByteArrayType>(
         &mut self,
-        texts: &TextValues,
+        texts: TextValues,
+        rows: usize,
         nulls: Option<NullBuffer>,
     ) -> ArrayRef {
+        if texts.bytes.is_empty() {
+            let offsets = OffsetBuffer::new(self.zero_values(rows + 1));
+            let bytes = Buffer::from_vec(texts.bytes);
+            // SAFETY: no value has bytes.
+            return Arc::new(unsafe {
+                GenericByteArray::<T>::new_unchecked(offsets, bytes, nulls)
+            });
+        }
         let lengths = texts.places.iter().map(|place| to_usize(place.length));
         let offsets = OffsetBuffer::<T::Offset>::from_lengths(lengths);
+        let starts = texts.places.iter().zip(offsets.iter());
+        let mut starts = starts.map(|(place, start)| to_usize(place.start) == start.as_usize());
         let length = offsets.last().as_usize();
-        let mut bytes = Vec::with_capacity(length);
-        for place in &texts.places {
-            bytes.extend_from_slice(texts.at(*place));
-        }
-        let bytes = Buffer::from_vec(bytes);
-        let offsets = match length {
-            0 => OffsetBuffer::new(self.zero_values(offsets.len())),
-            _ => offsets,
+        let is_as_it_is = length == texts.bytes.len() && starts.all(|is_there| is_there);
+        let bytes = if is_as_it_is {
+            texts.bytes
+        } else {
+            let mut bytes = Vec::with_capacity(length);
+            for place in &texts.places {
+                bytes.extend_from_slice(texts.at(*place));
+            }
+            bytes
         };
+        let bytes = buffer(bytes);
         // SAFETY: the last offset is the number of the bytes; each value is as it was checked.
         Arc::new(unsafe { GenericByteArray::<T>::new_unchecked(offsets, bytes, nulls) })
     }
 
     /// Returns an array of views; values that are the same share their bytes. Texts are checked.
-    fn views<T: ByteViewType>(&mut self, texts: TextValues, nulls: Option<NullBuffer>) -> ArrayRef {
+    fn views<T: ByteViewType>(
+        &mut self,
+        texts: TextValues,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+    ) -> ArrayRef {
         let views = texts.places.iter().map(|place| {
             let value = texts.at(*place);
             make_view(value, 0, place.start)
         });
-        let views = self.values(views.collect());
+        let views = self.values(views.collect(), rows);
         // Short values lie in the views themselves.
         let has_long = texts
             .places
@@ -258,9 +298,12 @@ impl Arrays<'_> {
         Arc::new(unsafe { GenericByteViewArray::<T>::new_unchecked(views, buffers, nulls) })
     }
 
-    /// Returns values; those that are all 0 in shared memory.
-    fn values<T: ArrowNativeType>(&mut self, values: Vec<T>) -> ScalarBuffer<T> {
-        let count = values.len();
+    /// Returns values; those that are all 0, as they are without any, in shared memory.
+    fn values<T: ArrowNativeType>(&mut self, values: Vec<T>, rows: usize) -> ScalarBuffer<T> {
+        let count = match values.len() {
+            0 => rows,
+            count => count,
+        };
         let bytes = values.to_byte_slice();
         let mut parts = bytes.chunks(64);
         let is_zero = parts.all(|part| part.iter().fold(0, |all, byte| all | byte) == 0);

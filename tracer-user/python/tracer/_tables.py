@@ -169,10 +169,13 @@ def _series(column: Any, pandas: Any, pyarrow: Any) -> Any:
     names = chunks[-1].dictionary if chunks else pyarrow.array([], "string")
     if not all(names.slice(0, len(chunk.dictionary)).equals(chunk.dictionary) for chunk in chunks):
         return column.to_pandas()
-    numbers = pyarrow.chunked_array([chunk.indices for chunk in chunks], "int32")
-    if numbers.null_count:
-        numbers = numbers.fill_null(-1)
-    return pandas.Series(pandas.Categorical.from_codes(numbers.to_numpy(), names.to_pandas()))
+    if column.null_count == len(column):
+        # To fill nulls, pyarrow imports what computes, which takes longer than all of this.
+        numbers = _needed("numpy").full(len(column), -1, "int8")
+    else:
+        numbers = pyarrow.chunked_array([chunk.indices for chunk in chunks], "int32")
+        numbers = (numbers.fill_null(-1) if numbers.null_count else numbers).to_numpy()
+    return pandas.Series(pandas.Categorical.from_codes(numbers, names.to_pandas()))
 
 
 def _cell(value: Any) -> str:

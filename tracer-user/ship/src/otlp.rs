@@ -448,6 +448,7 @@ mod tests {
                 column,
                 values,
                 valid: Vec::new(),
+                is_absent: false,
             }
         };
         Columns(table.columns().map(column).collect())

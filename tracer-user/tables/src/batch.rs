@@ -36,6 +36,8 @@ pub struct BatchColumn {
     pub values: ColumnValues,
     /// Whether each row has a value; empty where all have.
     pub valid: Vec<bool>,
+    /// Whether no row has a value.
+    pub is_absent: bool,
 }
 
 /// Rows of a table. Values are pushed in the order of the columns, row by row.
@@ -71,6 +73,7 @@ impl RowBatch {
                 ColumnValues::Nothing
             },
             valid: Vec::new(),
+            is_absent: false,
         });
         Self {
             columns: columns.collect(),
@@ -86,13 +89,14 @@ impl RowBatch {
     /// Takes the rows so far, and begins the next batch with the same columns.
     pub fn take(&mut self) -> Self {
         self.fill_origin();
-        let capacity = self.rows;
-        for column in &mut self.columns {
+        let rows = self.rows;
+        for column in self.columns.iter_mut().take(self.own_columns) {
             if column.column.is_nullable {
-                column.pad(capacity);
+                column.complete(rows);
             }
         }
         let columns = self.columns.iter_mut().map(|column| {
+            let capacity = column.values.count();
             let values = match &mut column.values {
                 ColumnValues::Nothing => ColumnValues::Nothing,
                 ColumnValues::Name(_, names) => {
@@ -107,6 +111,7 @@ impl RowBatch {
                 column: column.column,
                 values,
                 valid: Vec::new(),
+                is_absent: false,
             }
         });
         let next = Self {
@@ -133,14 +138,24 @@ impl RowBatch {
         self.rows >= most_rows || self.bytes >= most_bytes
     }
 
-    /// Returns the columns that were chosen.
-    pub fn columns(&self) -> impl Iterator<Item = &BatchColumn> {
+    /// Returns the columns that were chosen, as they are held.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &BatchColumn> {
         let columns = self.columns.iter();
         columns.filter(|column| !matches!(column.values, ColumnValues::Nothing))
     }
 
     /// Returns the columns that were chosen, to be taken.
     pub fn into_columns(self) -> impl Iterator<Item = BatchColumn> {
+        let rows = self.rows;
+        self.into_packed_columns().map(move |mut column| {
+            column.unpack(rows);
+            column
+        })
+    }
+
+    /// Returns the columns that were chosen, to be taken, as they are held: a column without values
+    /// has the same in each row, which is 0, false, a text without bytes or the first name.
+    pub fn into_packed_columns(self) -> impl Iterator<Item = BatchColumn> {
         let columns = self.columns.into_iter();
         columns.filter(|column| !matches!(column.values, ColumnValues::Nothing))
     }
@@ -296,12 +311,13 @@ impl RowBatch {
     }
 
     /// Sets all values of a column, where it was chosen; `valid` says which rows have one, or is
-    /// empty where all have.
+    /// empty where all have. Without values each row has 0, or none if the column is nullable.
     pub(crate) fn set(&mut self, name: &str, values: ColumnValues, valid: Vec<bool>) {
         let index = self.index(name);
         if let Some(column) = self.columns.get_mut(index)
             && !matches!(column.values, ColumnValues::Nothing)
         {
+            column.is_absent = column.column.is_nullable && values.count() == 0;
             column.values = values;
             column.valid = valid;
         }
@@ -353,16 +369,38 @@ impl RowBatch {
         for (column, text) in self.columns.iter_mut().skip(self.own_columns).zip(texts) {
             if let ColumnValues::Name(values, names) = &mut column.values {
                 let number = names.number(text.as_deref().unwrap_or_default().as_bytes());
-                *values = vec![number; rows];
-                if text.is_none() {
-                    column.valid = vec![false; rows];
-                }
+                // The first name needs no numbers.
+                *values = vec![number; if number == 0 { 0 } else { rows }];
+                column.is_absent = text.is_none();
             }
         }
     }
 }
 
 impl BatchColumn {
+    /// Adds what rows have for which nothing was pushed; `rows` are there in all.
+    fn complete(&mut self, rows: usize) {
+        self.is_absent |= self.values.count() == 0;
+        if !self.is_absent {
+            self.pad(rows);
+        } else if let ColumnValues::Name(_, names) = &mut self.values {
+            names.number(b"");
+        }
+    }
+
+    /// Adds the values that all rows have.
+    fn unpack(&mut self, rows: usize) {
+        if self.values.count() == 0 {
+            match &mut self.values {
+                ColumnValues::Name(values, _) => values.resize(rows, 0),
+                values => values.resize(rows),
+            }
+        }
+        if self.is_absent {
+            self.valid = vec![false; rows];
+        }
+    }
+
     /// Adds rows without a value until there are so many: until a column has a value, nothing is
     /// pushed.
     fn pad(&mut self, rows: usize) {

@@ -4,17 +4,16 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
-use foldhash::HashMap;
 use foldhash::fast::FixedState;
-use tracer_common::event_type::{EventTypeId, system_event_type};
+use tracer_common::event_type::{EventTypeId, STREAM_EVENT_ID_LIMIT, system_event_type};
 use tracer_engine::event::{Event, EventHeader, MonotonicNs, Truncation};
 use tracer_event::event_view::EventView;
 use tracer_output::report::push_data;
 
 use super::names::{TextValues, ValuePlace};
 
-/// Names of event types, by type.
-type TypeNames = HashMap<EventTypeId, Box<[u8]>>;
+/// Names of event types, by identifier.
+type TypeNames = Vec<Option<Box<[u8]>>>;
 
 /// Data of the events of a batch. Much of it comes again and again: it is held once, and rendered
 /// once.
@@ -32,8 +31,6 @@ pub struct HeldData {
     /// Texts of those that were rendered.
     texts: TextValues,
     names: Arc<TypeNames>,
-    /// Type that was looked up last.
-    last: Option<EventTypeId>,
 }
 
 /// Data that differs from other data.
@@ -72,10 +69,13 @@ impl HeldData {
     pub fn note(&mut self, view: &EventView<'_>) -> usize {
         let header = &view.event.header;
         let (of, truncation, data) = (header.event_type, header.truncation, view.event.data);
-        if self.last != Some(of) {
-            self.last = Some(of);
-            if !self.names.contains_key(&of) {
-                Arc::make_mut(&mut self.names).insert(of, view.name.into());
+        if !self.names.get(index_of(of)).is_some_and(Option::is_some) {
+            let names = Arc::make_mut(&mut self.names);
+            if names.len() <= index_of(of) {
+                names.resize(index_of(of) + 1, None);
+            }
+            if let Some(name) = names.get_mut(index_of(of)) {
+                *name = Some(view.name.into());
             }
         }
         if self.known.is_empty() {
@@ -119,7 +119,7 @@ impl HeldData {
         for one in self.different.iter().skip(from).take(most) {
             let view = EventView {
                 entry: system_event_type(one.of),
-                name: self.names.get(&one.of).map_or(&[], |name| &**name),
+                name: name_of(&self.names, one.of),
                 ..EventView::bare(event(one, self.raw.at(one.place)), b"")
             };
             self.texts.push(|out| push_data(out, &view));
@@ -129,14 +129,28 @@ impl HeldData {
 
     /// Returns the texts of all events, and their data as it was recorded.
     pub fn into_columns(mut self) -> (TextValues, TextValues) {
-        let of_raw = |index: &u32| self.different.get(to_usize(*index)).map(|one| one.place);
-        let of_event = |index| of_raw(index).unwrap_or_default();
-        self.raw.places = self.of_events.iter().map(of_event).collect();
-        let places = &self.texts.places;
-        let of_event = |index: &u32| places.get(to_usize(*index)).copied().unwrap_or_default();
-        self.texts.places = self.of_events.iter().map(of_event).collect();
+        self.raw.places = self.different.iter().map(|one| one.place).collect();
+        drop(self.different);
+        // Where all differ, each is that of the event with the same index.
+        if self.of_events.len() != self.raw.places.len() {
+            for texts in [&mut self.raw, &mut self.texts] {
+                let place = |index: &u32| texts.places.get(to_usize(*index)).copied();
+                let places = self.of_events.iter().map(place);
+                texts.places = places.map(Option::unwrap_or_default).collect();
+            }
+        }
         (self.texts, self.raw)
     }
+}
+
+/// Returns the place of the name of a type.
+fn index_of(of: EventTypeId) -> usize {
+    to_usize(of.0.min(STREAM_EVENT_ID_LIMIT))
+}
+
+fn name_of(names: &TypeNames, of: EventTypeId) -> &[u8] {
+    let name = names.get(index_of(of)).and_then(Option::as_deref);
+    name.unwrap_or_default()
 }
 
 /// Returns the place of what is known of data like this.

@@ -157,8 +157,8 @@ impl<F: FnMut(RowBatch) -> anyhow::Result<()>> TableMaker<F> {
         if self.batch.rows() == 0 {
             return Ok(());
         }
-        self.rows.complete(&mut self.batch);
         let mut batch = self.batch.take();
+        self.rows.complete(&mut batch);
         if !self.defers {
             batch.render(usize::MAX);
         }
@@ -255,16 +255,23 @@ mod tests {
         }
     }
 
-    /// Checks that each column has a value for each row, and text that is UTF-8.
-    fn check(batch: &RowBatch) {
-        for column in batch.columns() {
+    /// Returns the columns of a batch, each of which has a value for each row, and text that is
+    /// UTF-8.
+    fn checked(batch: RowBatch) -> Vec<BatchColumn> {
+        let rows = batch.rows();
+        // Either all values are held, or none is.
+        let are_all_or_none = |column| [0, rows].contains(&count(column));
+        assert!(batch.columns().all(are_all_or_none));
+        let columns: Vec<_> = batch.into_columns().collect();
+        for column in &columns {
             let name = column.column.name;
-            assert_eq!(count(column), batch.rows(), "{name}");
-            assert!([0, batch.rows()].contains(&column.valid.len()), "{name}");
+            assert_eq!(count(column), rows, "{name}");
+            assert!([0, rows].contains(&column.valid.len()), "{name}");
             assert!(
                 column.valid.is_empty() || column.column.is_nullable,
                 "{name}"
             );
+            assert!(!column.is_absent || !column.valid.contains(&true), "{name}");
             match &column.values {
                 ColumnValues::TextValues(texts) if column.column.of != crate::ColumnType::Bytes => {
                     assert!(std::str::from_utf8(&texts.bytes).is_ok(), "{name}");
@@ -275,6 +282,7 @@ mod tests {
                 _ => {}
             }
         }
+        columns
     }
 
     proptest! {
@@ -308,7 +316,7 @@ mod tests {
                     log.push_event(header, data, b"a\x1b\xff");
                 }
                 let setup = TableSetup { most_rows, ..TableSetup::new(table, RowOrigin::default()) };
-                batches(log, &setup).iter().for_each(check);
+                batches(log, &setup).into_iter().for_each(|batch| drop(checked(batch)));
             }
         }
     }
@@ -337,8 +345,7 @@ mod tests {
                 let mut texts = Vec::new();
                 for mut batch in batches(log, &setup) {
                     while batch.render(2) {}
-                    check(&batch);
-                    let mut columns = batch.into_columns();
+                    let mut columns = checked(batch).into_iter();
                     let data = columns.find(|column| column.column.name == "data").unwrap();
                     let ColumnValues::TextValues(data) = data.values else {
                         panic!("no text");
@@ -350,6 +357,54 @@ mod tests {
             assert_eq!(texts(true).len(), 18);
             assert_eq!(texts(true), texts(false));
         }
+    }
+
+    #[test]
+    fn values_that_all_rows_have_are_there_though_they_are_not_held() {
+        let mut log = TestLog::default();
+        let name = log.define(b"x");
+        for (at, address) in [(1, 0), (2, 0), (3, 5), (4, 0), (5, 0), (6, 0)] {
+            let header = EventHeader {
+                time: MonotonicNs(at),
+                event_type: name,
+                pid: 1,
+                tid: 2,
+                cpu: (at == 2).then_some(0),
+                thread_id: 0,
+                program_address: address,
+                truncation: Truncation::None,
+            };
+            log.push_event(header, b"", b"comm");
+        }
+        let origin = RowOrigin {
+            host: Some("h".into()),
+            ..RowOrigin::default()
+        };
+        let setup = TableSetup {
+            most_rows: 4,
+            ..TableSetup::new(TableDefinition::events(), origin)
+        };
+        let mut addresses = Vec::new();
+        let mut cpus = Vec::new();
+        for batch in batches(log, &setup) {
+            let rows = batch.rows();
+            for column in checked(batch) {
+                match (column.column.name, column.values) {
+                    ("prog_address", ColumnValues::U64(values)) => addresses.push(values),
+                    ("cpu", ColumnValues::U32(_)) => cpus.push(column.valid),
+                    ("host", ColumnValues::Name(numbers, names)) => {
+                        assert_eq!((numbers, names.texts().get(0)), (vec![0; rows], &b"h"[..]));
+                        assert!(column.valid.is_empty() && !column.is_absent);
+                    }
+                    ("boot_id" | "duration_ns" | "stack" | "stack_ends", _) => {
+                        assert!(column.is_absent && column.valid == vec![false; rows]);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!(addresses, [vec![0, 0, 5, 0], vec![0, 0]]);
+        assert_eq!(cpus, [vec![false, true, false, false], vec![false; 2]]);
     }
 
     #[test]
@@ -367,9 +422,9 @@ mod tests {
             batches.iter().map(RowBatch::rows).collect::<Vec<_>>(),
             [4, 4, 1]
         );
-        for batch in &batches {
-            check(batch);
-            let names: Vec<_> = batch.columns().map(|column| column.column.name).collect();
+        for batch in batches {
+            let columns = checked(batch);
+            let names: Vec<_> = columns.iter().map(|column| column.column.name).collect();
             assert_eq!(names, ["ns", "pid"]);
         }
     }

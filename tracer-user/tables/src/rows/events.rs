@@ -35,9 +35,9 @@ struct EventColumns {
     tids: Vec<i32>,
     comms: Names,
     cpus: Optional<u32>,
-    addresses: Vec<u64>,
-    thread_ids: Vec<u64>,
-    truncated: Vec<bool>,
+    addresses: SeldomSet<u64>,
+    thread_ids: SeldomSet<u64>,
+    truncated: SeldomSet<bool>,
     data: HeldData,
     durations: Optional<u64>,
 }
@@ -122,11 +122,11 @@ impl Rows for EventRows {
         out.set("comm", own.comms.take(), all());
         let (cpus, valid) = own.cpus.take();
         out.set("cpu", ColumnValues::U32(cpus), valid);
-        let addresses = ColumnValues::U64(emptied(&mut own.addresses));
+        let addresses = ColumnValues::U64(own.addresses.take());
         out.set("prog_address", addresses, all());
-        let thread_ids = ColumnValues::U64(emptied(&mut own.thread_ids));
+        let thread_ids = ColumnValues::U64(own.thread_ids.take());
         out.set("thread_id", thread_ids, all());
-        let truncated = ColumnValues::Bool(emptied(&mut own.truncated));
+        let truncated = ColumnValues::Bool(own.truncated.take());
         out.set("truncated", truncated, all());
         if self.has_data {
             out.set_data(own.data.take());
@@ -145,7 +145,7 @@ fn emptied<T>(values: &mut Vec<T>) -> Vec<T> {
 /// Numbers of names.
 #[derive(Debug, Default)]
 struct Names {
-    numbers: Vec<i32>,
+    numbers: SeldomSet<i32>,
     dictionary: NameDictionary,
 }
 
@@ -164,7 +164,34 @@ impl Names {
     fn take(&mut self) -> ColumnValues {
         let next = self.dictionary.next();
         let dictionary = std::mem::replace(&mut self.dictionary, next);
-        ColumnValues::Name(emptied(&mut self.numbers), dictionary)
+        ColumnValues::Name(self.numbers.take(), dictionary)
+    }
+}
+
+/// Values that are 0 or false in most batches: those take no memory until there is another.
+#[derive(Debug, Default)]
+struct SeldomSet<T> {
+    /// Rows before the first other value.
+    zeros: usize,
+    values: Vec<T>,
+}
+
+impl<T: Clone + Default + PartialEq> SeldomSet<T> {
+    fn push(&mut self, value: T) {
+        if self.values.is_empty() {
+            if value == T::default() {
+                self.zeros += 1;
+                return;
+            }
+            self.values.resize(self.zeros, T::default());
+        }
+        self.values.push(value);
+    }
+
+    /// Takes the values; none where all are 0. Leaves space for as many.
+    fn take(&mut self) -> Vec<T> {
+        self.zeros = 0;
+        emptied(&mut self.values)
     }
 }
 
@@ -177,17 +204,22 @@ struct Optional<T> {
 
 impl<T: Default> Optional<T> {
     fn push(&mut self, value: Option<T>) {
-        self.valid.push(value.is_some());
+        if value.is_none() || !self.valid.is_empty() {
+            self.valid.resize(self.values.len(), true);
+            self.valid.push(value.is_some());
+        }
         self.values.push(value.unwrap_or_default());
     }
 
-    /// Takes the values, and which there are; none of the latter where all are there.
+    /// Takes the values, and which there are; none of the latter where all are there, and nothing
+    /// where none is.
     fn take(&mut self) -> (Vec<T>, Vec<bool>) {
-        let valid = emptied(&mut self.valid);
-        let has_all = !valid.contains(&false);
-        (
-            emptied(&mut self.values),
-            if has_all { Vec::new() } else { valid },
-        )
+        let (values, valid) = (emptied(&mut self.values), emptied(&mut self.valid));
+        let has_any = valid.is_empty() || valid.contains(&true);
+        if has_any {
+            (values, valid)
+        } else {
+            (Vec::new(), Vec::new())
+        }
     }
 }
