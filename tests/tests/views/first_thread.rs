@@ -65,6 +65,7 @@ fn the_path_of_a_program_that_its_first_thread_ends_is_that_of_this_thread() {
         let (_, slowest) = whole("all_end");
         assert_eq!(slowest["comm"], "all_end", "{slowest}");
         let ran = sum(&slowest["parts"], &|part| part["state"] == "running");
-        assert!(ran >= 100_000_000, "{slowest}");
+        // The program computes for 100 ms of CPU time, some of which interrupts may have.
+        assert!(ran >= 95_000_000, "{slowest}");
     }
 }
